@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 /* Maximum numbers of different reasons and of libraries in the report. A reason says why kilnd did
- * not answer a compile, for example. The totals also count events whose reason is left out. */
-#define REASONS_MAX 32
+ * not answer a compile, for example. The last reason counts all for which there is no space. */
+#define REASONS_MAX 64
 #define LIBRARIES_MAX 16
 #define TEXT_SIZE 512
 
@@ -35,14 +35,13 @@ struct run_report {
 static void add_reason(struct reason reasons[REASONS_MAX], const char *text, uint64_t count,
                        uint64_t *total)
 {
+    size_t at = 0;
     *total += count;
-    for (size_t i = 0; i < REASONS_MAX; i++) {
-        if (reasons[i].count && strcmp(reasons[i].text, text) != 0)
-            continue;
-        snprintf(reasons[i].text, sizeof(reasons[i].text), "%.150s", text);
-        reasons[i].count += count;
-        return;
-    }
+    while (at < REASONS_MAX - 1 && reasons[at].count && strcmp(reasons[at].text, text) != 0)
+        at++;
+    snprintf(reasons[at].text, sizeof(reasons[at].text), "%.150s",
+             at < REASONS_MAX - 1 ? text : "other reasons");
+    reasons[at].count += count;
 }
 
 static void add_library(struct run_report *report, const char *text)

@@ -194,6 +194,18 @@ void files_note_process(const void *caller)
         recording.trouble = "it starts a process, whose files are not seen";
 }
 
+void files_note_written(int file)
+{
+    char text[NOTES_FILE_SIZE];
+    struct stat seen;
+    int before = errno;
+    if (notes_are_wanted() && fstat(file, &seen) == 0)
+        notes_add(NOTE_FILE, notes_file(&seen, text));
+    errno = before;
+}
+
+void files_refuse(const char *reason) { recording.trouble = reason; }
+
 void files_note_created(const void *caller, const char *directory)
 {
     if (notes_are_wanted())

@@ -25,6 +25,8 @@ struct files_outcome {
 void files_begin(const struct rtc_library *library, const char *source);
 bool files_are_noted(void);
 struct files_outcome files_end(struct buffer *to);
+/* Makes |reason|, a string literal, the reason why the compile of this thread cannot be stored. */
+void files_refuse(const char *reason);
 
 /* ---- for hooks.c: calls of libc, which may come from a compiler ---- */
 
@@ -45,6 +47,8 @@ struct file_call {
 
 /* |path| may be NULL. */
 void files_note_call(struct file_call call, const char *path);
+/* Notes the open file |file|, to which the compiler may write. */
+void files_note_written(int file);
 /* Notes that a process is started.  A compiler's process may read files that are not noted. */
 void files_note_process(const void *caller);
 void files_note_created(const void *caller, const char *directory);

@@ -28,6 +28,14 @@
 
 static bool writes(int flags) { return (flags & O_ACCMODE) != O_RDONLY || (flags & O_CREAT); }
 
+/* Notes the open file |fd|, or nothing if |fd| is -1, and returns |fd|. */
+static int noted(int fd, int flags)
+{
+    if (fd >= 0 && writes(flags))
+        files_note_written(fd);
+    return fd;
+}
+
 typedef int open_fn(const char *path, int flags, ...);
 typedef int openat_fn(int directory, const char *path, int flags, ...);
 typedef int open_2_fn(const char *path, int flags);
@@ -62,7 +70,7 @@ typedef int spawn_call(pid_t *pid, const char *path, const posix_spawn_file_acti
         MODE_OF(flags, mode)                             \
         NEXT(open_fn, #name)                             \
         NOTE(AT_FDCWD, FILE_USE_OPEN, writes(flags))     \
-        return next(path, flags, mode);                  \
+        return noted(next(path, flags, mode), flags);    \
     }
 #define HOOK_OPENAT(name)                                               \
     EXPORTED int name(int directory, const char *path, int flags, ...); \
@@ -71,7 +79,7 @@ typedef int spawn_call(pid_t *pid, const char *path, const posix_spawn_file_acti
         MODE_OF(flags, mode)                                            \
         NEXT(openat_fn, #name)                                          \
         NOTE(directory, FILE_USE_OPEN, writes(flags))                   \
-        return next(directory, path, flags, mode);                      \
+        return noted(next(directory, path, flags, mode), flags);        \
     }
 #define HOOK_FOPEN(name)                                      \
     EXPORTED FILE *name(const char *path, const char *mode);  \
@@ -80,7 +88,10 @@ typedef int spawn_call(pid_t *pid, const char *path, const posix_spawn_file_acti
         NEXT(fopen_fn, #name)                                 \
         bool may_write = mode[0] != 'r' || strchr(mode, '+'); \
         NOTE(AT_FDCWD, FILE_USE_OPEN, may_write)              \
-        return next(path, mode);                              \
+        FILE *file = next(path, mode);                        \
+        if (file && may_write)                                \
+            files_note_written(fileno(file));                 \
+        return file;                                          \
     }
 /* Defines a function that gcc and clang call with _FORTIFY_SOURCE, if |flags| is not a constant. */
 #define HOOK_OPEN_2(name)                            \
@@ -89,7 +100,7 @@ typedef int spawn_call(pid_t *pid, const char *path, const posix_spawn_file_acti
     {                                                \
         NEXT(open_2_fn, #name)                       \
         NOTE(AT_FDCWD, FILE_USE_OPEN, writes(flags)) \
-        return next(path, flags);                    \
+        return noted(next(path, flags), flags);      \
     }
 #define HOOK_OPENAT_2(name)                                        \
     EXPORTED int name(int directory, const char *path, int flags); \
@@ -97,7 +108,7 @@ typedef int spawn_call(pid_t *pid, const char *path, const posix_spawn_file_acti
     {                                                              \
         NEXT(openat_2_fn, #name)                                   \
         NOTE(directory, FILE_USE_OPEN, writes(flags))              \
-        return next(directory, path, flags);                       \
+        return noted(next(directory, path, flags), flags);         \
     }
 /* Defines |name|, a form of stat.  Calls |old| if libc does not define |name|: before glibc 2.33,
  * stat, lstat and fstatat are inline functions, which call |old|. */
@@ -223,6 +234,15 @@ int fchdir(int directory)
     int rc = (int)syscall(SYS_fchdir, directory);
     files_note_chdir();
     return rc;
+}
+
+EXPORTED int rename(const char *from, const char *path);
+int rename(const char *from, const char *path)
+{
+    static int (*next)(const char *, const char *);
+    preload_find_next("rename", &next);
+    NOTE(AT_FDCWD, FILE_USE_OPEN, true)
+    return next(from, path);
 }
 
 EXPORTED int mkdir(const char *path, mode_t mode);

@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <link.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -74,12 +75,19 @@ static void begin(void)
     dl_iterate_phdr(note_object, NULL);
 }
 
-void notes_add(char kind, const char *path)
+const char *notes_file(const struct stat *seen, char text[NOTES_FILE_SIZE])
+{
+    snprintf(text, NOTES_FILE_SIZE, "%llu:%llu", (unsigned long long)seen->st_dev,
+             (unsigned long long)seen->st_ino);
+    return text;
+}
+
+void notes_add(char kind, const char *text)
 {
     static _Atomic bool has_begun;
     int before = errno;
     if (!atomic_exchange(&has_begun, true))
         begin();
-    write_note(kind, path);
+    write_note(kind, text);
     errno = before;
 }

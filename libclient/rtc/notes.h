@@ -8,11 +8,13 @@
  * the functions of hooks.c append notes to this file.  kiln-cc reads the notes when the compiler
  * has ended.
  *
- * Role       writes notes: a kind (enum file_use or enum note_kind), and a path that ends with NUL
+ * Role       writes notes: a kind (enum file_use or enum note_kind), and a text that ends with NUL,
+ *            mostly a path
  * Ownership  the processes inherit the file's descriptor
  * Threading  any thread of any process of the compiler
  */
 #include <stdbool.h>
+#include <sys/stat.h>
 
 /* "DESCRIPTOR:DEVICE:INODE" of the memory file, which must be open for appending */
 #define NOTES_VARIABLE "KILN_RTC_NOTES"
@@ -20,7 +22,8 @@
 enum note_kind {
     NOTE_BEGIN = 'b',   /* the first note of each process */
     NOTE_PROCESS = 'p', /* a process was started, and must write a NOTE_BEGIN */
-    NOTE_WRITE = 'w',   /* a file was opened for writing, or a directory was made */
+    NOTE_WRITE = 'w',   /* a file was opened for writing or renamed, or a directory was made */
+    NOTE_FILE = 'f',    /* "DEVICE:INODE" of a file that was opened for writing */
     NOTE_CHDIR = 'c',
     NOTE_LOST = 'x', /* a file was opened whose path is not known */
 };
@@ -28,4 +31,7 @@ enum note_kind {
 /* Returns whether this process belongs to a compiler that kiln-cc has started. */
 bool notes_are_wanted(void);
 /* Appends a note.  Does not change errno. */
-void notes_add(char kind, const char *path);
+void notes_add(char kind, const char *text);
+enum { NOTES_FILE_SIZE = 48 };
+/* Writes the text of a NOTE_FILE into |text|, and returns |text|. */
+const char *notes_file(const struct stat *seen, char text[NOTES_FILE_SIZE]);

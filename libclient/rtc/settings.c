@@ -13,7 +13,8 @@
 
 #define PATIENCE_MS 200
 #define PATIENCE_MAX_MS 3600000
-#define REASONS_MAX 24
+/* more than there are reasons, of which no process has all */
+#define REASONS_MAX 64
 #define COMPILERS_MAX 8
 
 static struct {
@@ -53,7 +54,7 @@ uint32_t settings_patience_ms(void)
  * Writes all lines in one call, because several processes may append. */
 static void write_report(void)
 {
-    char text[8192];
+    char text[16384];
     const char *path = getenv("KILN_RTC_REPORT");
     int fd = path && counts.pid == getpid() ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
     if (fd < 0)
@@ -72,6 +73,12 @@ static void write_report(void)
     ssize_t ignored = write(fd, text, (size_t)size);
     (void)ignored;
     close(fd);
+}
+
+void settings_write_report(void)
+{
+    write_report();
+    counts.pid = -1; /* so that another report begins from 0 */
 }
 
 /* Registers the report when a process counts its first compile or compiler.  A forked child starts
@@ -133,12 +140,12 @@ void settings_count_forwarded(const char *reason, const char *program)
     debug(reason, program);
     rtc_lock(RTC_LOCK_COUNTS);
     begin_counting();
-    for (size_t i = 0; i < REASONS_MAX; i++) {
-        if (counts.forwarded[i].reason && strcmp(counts.forwarded[i].reason, reason) != 0)
-            continue;
-        counts.forwarded[i].reason = reason;
-        counts.forwarded[i].count++;
-        break;
-    }
+    size_t at = 0;
+    while (at < REASONS_MAX - 1 && counts.forwarded[at].reason &&
+           strcmp(counts.forwarded[at].reason, reason) != 0)
+        at++;
+    /* the last element counts all reasons for which there is no other element */
+    counts.forwarded[at].reason = at < REASONS_MAX - 1 ? reason : "other reasons";
+    counts.forwarded[at].count++;
     rtc_unlock(RTC_LOCK_COUNTS);
 }

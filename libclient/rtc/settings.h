@@ -28,5 +28,8 @@ void settings_note_library(const char *compiler, const char *path);
 
 void settings_count_hit(uint64_t saved_ns, const char *program);
 void settings_count_stored(const char *program);
+/* Writes the report now, because this process is about to run another program.  Otherwise the
+ * process writes the report when it exits. */
+void settings_write_report(void);
 /* |reason|, why kilnd did not answer the compile, must be a string literal. */
 void settings_count_forwarded(const char *reason, const char *program);

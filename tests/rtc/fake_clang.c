@@ -3,9 +3,18 @@
  * Each run adds a line to $FAKE_CC_LOG.
  *
  * The input may have lines #include "NAME", #error and #warning. A line #write PATH writes a file.
- * A line #temporary PATH writes a file and removes it again. A line #start runs a program. */
+ * A line #temporary PATH writes a file and removes it again. A line #start runs a program. These
+ * lines have further commands:
+ *
+ *   #rename PATH   writes a file and gives it the name PATH
+ *   #other PATH    replaces PATH by another file, as another program does: unseen by libkiln-rtc
+ *   #print SIZE    prints that many bytes to standard error
+ *   #wait PATH     writes the process id to PATH, and waits for a signal
+ *   #die SIGNAL    ends the process by a signal */
 #include <fcntl.h>
+#include <signal.h>
 #include <spawn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +22,8 @@
 #include <unistd.h>
 
 static struct {
-    const char *input, *output;
+    const char *input, *output, *dependencies, *target;
+    bool has_dependencies;
     const char *directories[8];
     int directory_count;
     char options[1024];
@@ -26,6 +36,12 @@ static void read_arguments(char **argument)
             given.output = *++argument;
         else if (strcmp(*argument, "-x") == 0)
             argument++;
+        else if (strcmp(*argument, "-MF") == 0)
+            given.dependencies = *++argument;
+        else if (strcmp(*argument, "-MT") == 0)
+            given.target = *++argument;
+        else if (strcmp(*argument, "-MD") == 0 || strcmp(*argument, "-MMD") == 0)
+            given.has_dependencies = true;
         else if (strncmp(*argument, "-I", 2) == 0)
             given.directories[given.directory_count++] = *argument + 2;
         else if ((*argument)[0] == '-')
@@ -44,12 +60,28 @@ static void count_run(void)
         abort();
 }
 
+static FILE *dependencies; /* NULL if no dependency file is wanted */
+
+static int open_dependencies(void)
+{
+    char name[4096];
+    if (!given.has_dependencies)
+        return 0;
+    snprintf(name, sizeof(name), "%.*s.d", (int)strcspn(given.output, "."), given.output);
+    const char *path = given.dependencies ? given.dependencies : name;
+    dependencies = strcmp(path, "-") == 0 ? stdout : fopen(path, "w");
+    return !dependencies || fprintf(dependencies, "%s: %s",
+                                    given.target ? given.target : given.output, given.input) < 0;
+}
+
 static FILE *find(const char *name)
 {
     char path[4096];
     for (int i = 0; i < given.directory_count; i++) {
         snprintf(path, sizeof(path), "%s/%s", given.directories[i], name);
         FILE *file = fopen(path, "r");
+        if (file && dependencies)
+            fprintf(dependencies, " %s", path);
         if (file)
             return file;
     }
@@ -67,6 +99,47 @@ static int start(void)
     char name[] = "true", *const arguments[] = { name, NULL };
     pid_t child;
     return posix_spawn(&child, "/bin/true", NULL, NULL, arguments, NULL);
+}
+
+/* Uses system calls, which libkiln-rtc does not see. */
+static int replace_unseen(const char *path)
+{
+    static const char other[] = "another.tmp";
+    int fd = (int)syscall(SYS_openat, AT_FDCWD, other, O_WRONLY | O_CREAT, 0666);
+    return fd < 0 || write(fd, "other\n", 6) != 6 || close(fd) ||
+           syscall(SYS_renameat2, AT_FDCWD, other, AT_FDCWD, path, 0);
+}
+
+static int wait_for_signal(const char *path)
+{
+    char text[32];
+    snprintf(text, sizeof(text), "%d", (int)getpid());
+    int fd = (int)syscall(SYS_openat, AT_FDCWD, "pid.tmp", O_WRONLY | O_CREAT, 0666);
+    if (fd < 0 || write(fd, text, strlen(text)) < 0 || close(fd) || unlink(given.output) ||
+        rename("pid.tmp", path))
+        return 1;
+    alarm(120); /* if the test fails, this process ends, too */
+    for (;;)
+        pause();
+}
+
+/* Does what a line of the input says.  Returns 0, or an exit status. */
+static int obey(const char *line)
+{
+    char word[1024];
+    int number;
+    if (sscanf(line, "#rename %1000s", word) == 1)
+        return write_file("renamed.tmp") || rename("renamed.tmp", word);
+    if (sscanf(line, "#other %1000s", word) == 1)
+        return replace_unseen(word);
+    if (sscanf(line, "#wait %1000s", word) == 1)
+        return wait_for_signal(word);
+    if (sscanf(line, "#die %d", &number) == 1)
+        return raise(number);
+    if (sscanf(line, "#print %d", &number) == 1)
+        while (number-- > 0)
+            fputc(number % 80 ? 'x' : '\n', stderr);
+    return 0;
 }
 
 static int compile(FILE *in, FILE *out)
@@ -93,6 +166,10 @@ static int compile(FILE *in, FILE *out)
         } else if (strncmp(line, "#start", 6) == 0) {
             if (start())
                 return 1;
+        } else if (line[0] == '#') {
+            int rc = obey(line);
+            if (rc)
+                return rc;
         } else {
             fputs(line, out);
         }
@@ -103,6 +180,8 @@ static int compile(FILE *in, FILE *out)
 int main(int argc, char **argv)
 {
     (void)argc;
+    if (getenv("FAKE_CC_NO_PRELOAD") && getenv("LD_PRELOAD"))
+        return 127;
     read_arguments(argv + 1);
     count_run();
     FILE *in = fopen(given.input, "r");
@@ -110,10 +189,12 @@ int main(int argc, char **argv)
         return 1;
     FILE *out = fopen(given.output, "w");
     int rc = 1;
-    if (out) {
+    if (out && open_dependencies() == 0) {
         fprintf(out, "%s\n", given.options);
         rc = compile(in, out);
         fclose(out);
+        if (dependencies)
+            fclose(dependencies);
     }
     fclose(in);
     return rc;

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Tests kiln-cc and kiln-ptxas, which start a compiler or take its output from kilnd."""
+import json
 import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 
 import pytest
@@ -17,8 +19,23 @@ CLANG, PTXAS = HERE / "compilers/clang", HERE / "compilers/ptxas"
 REAL_PTXAS = pathlib.Path("/usr/local/cuda/bin/ptxas")
 REAL_CLANG = shutil.which("clang-19", path="/usr/bin:/usr/lib/llvm-19/bin")
 HIP = ["-x", "hip", "--offload-arch=gfx942", "-c"]
+REAL_HIP = ["-x", "hip", "--offload-arch=gfx942", "--cuda-device-only", "-nogpuinc", "-nogpulib",
+            "--no-gpu-bundle-output"]
+# Variables that do not change an output: the directory for temporary files, and the current
+# directory, which counts if the output contains it. LLVM reads "bar" to keep a function.
+NO_EFFECT = {"PWD", "TMP", "TEMP", "TMPDIR", "TEMPDIR", "NO_COLOR", "bar"}
 STORED, ANSWERED = "compiled here and stored", "answered by kilnd"
-UNCHANGED = "it is not a compile for a GPU with one output and known options"
+UNKNOWN = "an option is unknown or has side effects, or there are more files"
+OUTPUT = "the output is not a plain file, or has other permissions than a new file"
+TIME = "the source contains the time of its compile, or may contain it"
+
+
+def is_running(process):
+    try:
+        with open(f"/proc/{process}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 class Launcher:
@@ -46,6 +63,10 @@ class Launcher:
         self.end = own[-1].rpartition(": ")[2].strip() if own else None
         said = "".join(line for line in lines if line not in own)
         return done.stdout, re.sub("Compile time = .*", "", said)
+
+    def begin(self, *command):
+        return subprocess.Popen([*map(str, command)], env=self.environment, cwd=self.directory,
+                                stderr=subprocess.DEVNULL)
 
     def run(self, *arguments, output="k.o", **options):
         """Returns the output, its mode, and what the compiler printed."""
@@ -115,23 +136,200 @@ def test_a_header_that_changed_or_appeared_is_a_miss(launcher):
 
 
 def test_a_compiler_that_was_replaced_compiles_again(launcher):
-    copy = launcher.directory / "clang-copy"
+    copy = launcher.directory / "clang-1"
     for _ in range(2):
         shutil.copy(CLANG, copy)
         wait_until("the clock to pass the file's time", lambda: is_old(copy))
         assert launcher.check(copy, *HIP, "k.hip") == [STORED, ANSWERED]
 
 
-@pytest.mark.parametrize("given", [["-MD"], ["-mllvm", "-stats"], ["@file"], ["second.hip"]])
-def test_a_compiler_with_other_options_is_started_unchanged(launcher, given):
+@pytest.mark.parametrize("given, reason", [
+    (["-nonsense"], UNKNOWN), (["-mllvm", "-stats"], UNKNOWN), (["second.hip"], UNKNOWN),
+    (["@file"], "a file has further options"), (["-I", "@file"], "a file has further options"),
+    (["--offload-arch=native"], "the output depends on the GPUs of the host"),
+    (["-DT=__TIME__"], TIME)])
+def test_a_compiler_with_other_options_is_started_unchanged(launcher, given, reason):
     launcher.write("file", "-c\n")
     launcher.write("second.hip", "int s;\n")
-    assert launcher.check(CLANG, *HIP, *given, "k.hip") == [UNCHANGED] * 2
+    assert launcher.check(CLANG, *HIP, *given, "k.hip") == [reason] * 2
+
+
+def test_an_x_after_the_input_does_not_apply_to_it(launcher):
+    launcher.write("k.cl", "int k;\n")
+    assert launcher.check(CLANG, "-c", "k.cl", "-x", "hip") == [UNKNOWN] * 2
+
+
+def test_a_variable_that_adds_options_starts_the_compiler_unchanged(launcher):
+    ends = launcher.check(CLANG, *HIP, "k.hip", CCC_OVERRIDE_OPTIONS="+-w")
+    assert ends == ["an environment variable adds options"] * 2
 
 
 def test_a_compile_for_the_host_is_not_stored(launcher):
     launcher.write("k.c", "int k;\n")
-    assert launcher.check(CLANG, "-c", "k.c") == [UNCHANGED] * 2
+    assert launcher.check(CLANG, "-c", "k.c") == ["it is not a compile for a GPU"] * 2
+
+
+@pytest.mark.parametrize("name", ["clang++", "clang-19", "amdclang", "amdclang++", "clang-cpp",
+                                  "clang-cl"])
+def test_each_name_of_clang_is_another_compiler(launcher, name):
+    """LLVM installs one program under many names, which it reads to choose what to do."""
+    (launcher.directory / name).symlink_to(CLANG)
+    assert launcher.check(CLANG, *HIP, "k.hip") == [STORED, ANSWERED]
+    known = name not in ("clang-cpp", "clang-cl")
+    assert launcher.check(launcher.directory / name, *HIP, "k.hip") == (
+        [STORED, ANSWERED] if known else ["kiln-cc does not know the compiler"] * 2)
+
+
+@pytest.mark.parametrize("prepare, output", [
+    (lambda path: path.symlink_to("other"), "link.o"),
+    (lambda path: (path.write_text(""), os.link(path, path.parent / "second.o")), "linked.o"),
+    (lambda path: (path.write_text(""), path.chmod(0o600)), "private.o"),
+    (lambda path: os.mkfifo(path), "pipe.o")])
+def test_an_output_that_may_not_be_replaced(launcher, prepare, output):
+    compile = [KILN_CC, CLANG, *HIP, "k.hip", "-o"]
+    launcher.write("k.hip", "int k;\n")
+    path = launcher.directory / output
+    prepare(path)
+    before = os.lstat(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK) if output == "pipe.o" else None
+    launcher.start(*compile, output)
+    assert launcher.end == OUTPUT
+    after = os.lstat(path)
+    assert (after.st_mode, after.st_ino) == (before.st_mode, before.st_ino)
+    if reader is not None:
+        os.close(reader)
+
+
+def test_an_output_that_exists_is_replaced(launcher):
+    compile = [KILN_CC, CLANG, *HIP, "k.hip", "-o", "k.o"]
+    path = launcher.directory / "k.o"
+    for end in STORED, ANSWERED:
+        path.write_text("something else that is longer\n")
+        launcher.start(*compile)
+        assert (launcher.end, b"int k;" in path.read_bytes()) == (end, True)
+    assert not [name for name in os.listdir(launcher.directory) if "kiln" in name]
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o077])
+def test_an_answer_respects_the_umask(launcher, umask):
+    before = os.umask(umask)
+    try:
+        assert launcher.check(CLANG, *HIP, "k.hip") == [STORED, ANSWERED]
+    finally:
+        os.umask(before)
+
+
+def test_an_output_of_another_program_is_not_stored(launcher):
+    """Another compile, with other options, may write the same output at the same time."""
+    launcher.write("k.hip", "#other k.o\nint k;\n")
+    assert launcher.check(CLANG, *HIP, "k.hip") == ["another program wrote the output"] * 2
+
+
+def test_a_file_that_is_renamed_is_a_second_output(launcher):
+    launcher.write("k.hip", "#rename second\nint k;\n")
+    assert launcher.check(CLANG, *HIP, "k.hip") == ["it writes a file"] * 2
+
+
+def test_long_messages_are_printed_but_not_stored(launcher):
+    launcher.write("k.hip", "#print 1100000\nint k;\n")
+    ends = launcher.check(CLANG, *HIP, "k.hip")
+    assert [end.startswith("the result is larger") for end in ends] == [True, True], ends
+
+
+def test_a_precompiled_header_is_not_stored(launcher):
+    """clang examines the times of the headers in it."""
+    launcher.write("k.hip", '#include "a.pch"\n')
+    launcher.write("first/a.pch", "int a;\n")
+    ends = launcher.check(CLANG, *HIP, "-Ifirst", "k.hip")
+    assert ends == ["it reads a precompiled header or module"] * 2
+
+
+# ---- dependency files ----
+
+@pytest.mark.parametrize("given, name", [
+    (["-MD"], "k.d"), (["-MMD", "-MP"], "k.d"), (["-MD", "-MT", "a", "-MF", "x.d"], "x.d")])
+def test_a_dependency_file_is_a_second_output(launcher, given, name):
+    launcher.write("k.hip", '#include "a.h"\n')
+    launcher.write("first/a.h", "int a;\n")
+    path = launcher.directory / name
+    made = []
+    for program in [], [KILN_CC], [KILN_CC]:
+        path.unlink(missing_ok=True)
+        made.append((launcher.run(*program, CLANG, *HIP, "-Ifirst", *given, "k.hip"),
+                     path.read_bytes(), os.stat(path).st_mode))
+    assert (launcher.end, made[0], b"first/a.h" in made[0][1]) == (ANSWERED, made[2], True)
+    assert made[1] == made[0]
+    launcher.write("first/a.h", "int b;\n")
+    assert launcher.run(KILN_CC, CLANG, *HIP, "-Ifirst", *given, "k.hip") != made[0]
+    assert launcher.end == STORED
+
+
+def test_the_target_in_a_dependency_file(launcher):
+    """Without -MT, this is the output's path."""
+    launcher.write("k.cl", "int k;\n")
+    for output in "a.o", "b.o":
+        launcher.run(KILN_CC, CLANG, "-c", "-MD", "-MF", "x.d", "k.cl", output=output)
+        assert launcher.end == STORED
+        assert (launcher.directory / "x.d").read_text().startswith(output + ":")
+
+
+@pytest.mark.parametrize("path", ["-", "/dev/stdout", "link.d"])
+def test_a_dependency_file_that_is_no_file(launcher, path):
+    (launcher.directory / "link.d").symlink_to("other.d")
+    launcher.run(KILN_CC, CLANG, *HIP, "-MD", "-MF", path, "k.hip")
+    assert launcher.end == OUTPUT
+
+
+# ---- processes ----
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_ends_the_compiler(launcher, number):
+    launcher.write("k.hip", "#wait started\nint k;\n")
+    with launcher.begin(KILN_CC, CLANG, *HIP, "k.hip", "-o", "k.o") as process:
+        wait_until("the compiler to start", (launcher.directory / "started").exists)
+        process.send_signal(number)
+        assert process.wait(WAIT_MAX_S) == -number
+    compiler = int((launcher.directory / "started").read_text())
+    wait_until("the compiler to end", lambda: not is_running(compiler))
+    assert not (launcher.directory / "k.o").exists()
+
+
+def test_a_killed_launcher_ends_the_compiler(launcher):
+    launcher.write("k.hip", "#wait started\nint k;\n")
+    with launcher.begin(KILN_CC, CLANG, *HIP, "k.hip", "-o", "k.o") as process:
+        wait_until("the compiler to start", (launcher.directory / "started").exists)
+        process.kill()
+    compiler = int((launcher.directory / "started").read_text())
+    wait_until("the compiler to end", lambda: not is_running(compiler))
+
+
+def test_a_signal_of_the_compiler_is_passed_on(launcher):
+    launcher.write("k.hip", "#die 11\nint k;\n")
+    for program in [], [KILN_CC]:
+        launcher.start(*program, CLANG, *HIP, "k.hip", "-o", "k.o", status=-11)
+
+
+def test_a_closed_output_starts_the_compiler_unchanged(launcher):
+    for number in 0, 1, 2:
+        launcher.start("/bin/sh", "-c", f'exec "$@" {number}>&-', "sh", KILN_CC, CLANG, *HIP,
+                       "k.hip", "-o", "k.o")
+        if number != 2:
+            assert launcher.end == "standard input, output or error is closed"
+    assert launcher.runs() == 3
+
+
+def test_a_compiler_that_cannot_be_preloaded(launcher):
+    """A program for another libc, for example, does not start with libkiln-rtc."""
+    ends = launcher.check(CLANG, *HIP, "k.hip", FAKE_CC_NO_PRELOAD="1")
+    assert ends == ["the compiler does not start with libkiln-rtc"] * 2
+
+
+def test_a_compiler_without_an_interpreter_line(launcher):
+    script = launcher.directory / "clang"
+    script.write_text("exit 0\n")
+    script.chmod(0o755)
+    said = launcher.start(KILN_CC, script, *HIP, "k.hip", "-o", "k.o", status=127)[1]
+    assert "cannot run" in said and "Exec format error" in said
 
 
 @pytest.mark.parametrize("line, reason", [
@@ -175,12 +373,66 @@ def test_help_and_a_missing_compiler(launcher):
     assert "there is no program 'none'" in launcher.start(KILN_CC, "none", status=127)[1]
 
 
+def test_kilnctl_explains_why_a_compiler_was_started_unchanged(launcher):
+    commands = [[KILN_CC, CLANG, *HIP, "k.hip", "-o", "k.o"],
+                [KILN_CC, CLANG, *HIP, "k.hip", "-o", "k.o"],
+                [KILN_CC, CLANG, *HIP, "-nonsense", "k.hip", "-o", "k.o"],
+                [KILN_CC, "/bin/true"]]
+    script = "\n".join(" ".join(map(str, command)) for command in commands)
+    said = launcher.start(BUILD / "bin/kilnctl", "run", "--explain", "--json", "--", "sh", "-ec",
+                          script, KILN_RTC_DEBUG="")[1]
+    report = json.loads(said.splitlines()[-1])
+    assert {name: report[name] for name in ("compiles", "answered", "stored")} == {
+        "compiles": 4, "answered": 1, "stored": 1}
+    assert {reason["reason"]: reason["count"] for reason in report["reasons"]} == {
+        UNKNOWN: 1, "kiln-cc does not know the compiler": 1}
+    assert report["libraries"] == [{"compiler": "clang", "path": str(CLANG)},
+                                   {"compiler": "true", "path": "/bin/true"}]
+
+
 PTX = """
 .version 8.0
 .target sm_90
 .address_size 64
 .visible .entry k(.param .u64 p) { .reg .b64 %r; ld.param.u64 %r, [p]; st.global.u32 [%r], 1; ret; }
 """
+
+
+def variables_of(launcher, *command):
+    """Returns the environment variables that a compiler reads."""
+    log = launcher.directory / "variables"
+    launcher.start(*command, LD_PRELOAD=str(HERE / "variables.so"), VARIABLES_LOG=str(log))
+    return {*log.read_text().split()} - NO_EFFECT
+
+
+def check_variables(launcher, variables):
+    """Checks that a compile with such a variable is another one."""
+    assert variables
+    launcher.write("k.cl", "int k;\n")
+    assert launcher.check(CLANG, "-c", "k.cl") == [STORED, ANSWERED]
+    for name in variables - {"CCC_OVERRIDE_OPTIONS"}:
+        assert (name, launcher.check(CLANG, "-c", "k.cl", **{name: "1"})) == (
+            name, [STORED, ANSWERED])
+
+
+@pytest.mark.skipif(not REAL_PTXAS.exists(), reason=f"{REAL_PTXAS} is not here")
+def test_the_variables_that_ptxas_reads(launcher):
+    launcher.write("a.ptx", PTX)
+    check_variables(launcher, variables_of(launcher, REAL_PTXAS, "-arch=sm_90", "a.ptx", "-o",
+                                           "a.o"))
+
+
+@pytest.mark.skipif(not REAL_CLANG, reason="clang-19 is not here")
+def test_the_variables_that_clang_reads(launcher):
+    check_variables(launcher, variables_of(launcher, REAL_CLANG, *REAL_HIP, "-c", "k.hip", "-o",
+                                           "k.o"))
+
+
+@pytest.mark.skipif(not REAL_PTXAS.exists(), reason=f"{REAL_PTXAS} is not here")
+def test_a_warning_of_ptxas_that_names_the_file(launcher):
+    launcher.write("a.ptx", PTX.replace("{ .reg", "{ .reg .f64 %d; add.f64 %d, %d, %d; .reg"))
+    ends = launcher.check(REAL_PTXAS, "-warn-double-usage", "-arch=sm_90", "a.ptx")
+    assert ends == ["the messages name a file"] * 2
 
 
 @pytest.mark.skipif(not REAL_PTXAS.exists(), reason=f"{REAL_PTXAS} is not here")
@@ -190,7 +442,7 @@ def test_ptxas(launcher):
         launcher.write(name, PTX)
         ends = launcher.check(REAL_PTXAS, *options, name)
         assert ends == [STORED if name == "a1b2.ptx" else ANSWERED, ANSWERED]
-    assert launcher.check(REAL_PTXAS, "-g", "-arch=sm_90", name) == [UNCHANGED] * 2
+    assert launcher.check(REAL_PTXAS, "-g", "-arch=sm_90", name) == [UNKNOWN] * 2
 
 
 @pytest.mark.skipif(not REAL_CLANG, reason="clang-19 is not here")
@@ -199,8 +451,32 @@ def test_clang(launcher, kind):
     launcher.write("a.h", "#define N 1.0f\n")
     launcher.write("k.hip", '#include "a.h"\n#warning w\nextern "C" __attribute__((global)) '
                    'void k(float *x) { *x = N; }\n')
-    compile = [REAL_CLANG, "-x", "hip", "--offload-arch=gfx942", "--cuda-device-only", "-nogpuinc",
-               "-nogpulib", "-O3", "--no-gpu-bundle-output", *kind, "k.hip"]
+    compile = [REAL_CLANG, *REAL_HIP, "-O3", *kind, "k.hip"]
     assert launcher.check(*compile) == [STORED, ANSWERED]
     launcher.write("a.h", "#define N 2.0f\n")
     assert launcher.check(*compile) == [STORED, ANSWERED]
+
+
+@pytest.mark.skipif(not REAL_CLANG, reason="clang-19 is not here")
+def test_the_dependency_file_of_clang(launcher):
+    launcher.write("a.h", "#define N 1.0f\n")
+    launcher.write("k.hip", '#include "a.h"\n__attribute__((device)) float n = N;\n')
+    compile = [KILN_CC, REAL_CLANG, *REAL_HIP, "-MD", "-c", "k.hip", "-o", "k.o"]
+    made = []
+    for program in compile[1:], compile, compile:
+        (launcher.directory / "k.d").unlink(missing_ok=True)
+        launcher.start(*program)
+        made.append((launcher.directory / "k.d").read_text())
+    assert (launcher.end, made) == (ANSWERED, ["k.o: k.hip a.h\n"] * 3)
+
+
+@pytest.mark.skipif(not REAL_CLANG, reason="clang-19 is not here")
+def test_a_link_in_the_path_of_the_input(launcher):
+    """clang makes a symbol's name from the path without links."""
+    launcher.write("first/k.hip", "static __attribute__((device)) int x;\n")
+    launcher.write("second/k.hip", "static __attribute__((device)) int x;\n")
+    link = launcher.directory / "link"
+    for target in "first", "second":
+        link.unlink(missing_ok=True)
+        link.symlink_to(target)
+        assert launcher.check(REAL_CLANG, *REAL_HIP, "-c", "link/k.hip") == [STORED, ANSWERED]

@@ -486,6 +486,15 @@ def test_kilnd_counts_compiles_of_programs_apart(job):
     listed = json.loads(job.daemon.kilnctl("kernel", "ls", "--kind", "rtc", "--json"))["kernels"]
     assert [kernel["kind"] for kernel in listed] == ["rtc"]
 
+def test_kilnctl_counts_reasons_for_which_it_has_no_space(job):
+    script = "for i in $(seq 100); do echo forwarded 1 reason $i; done >>$KILN_RTC_REPORT"
+    done = kilnctl_run(job, "--explain", "--json", "--", "sh", "-c", script)
+    report = json.loads(done.stderr.splitlines()[-1])
+    counts = {reason["reason"]: reason["count"] for reason in report["reasons"]}
+    assert (sum(counts.values()), counts["reason 1"], counts["other reasons"]) == (
+        100, 1, 101 - len(counts))
+
+
 def test_kilnctl_ends_as_the_program_does(job):
     assert kilnctl_run(job, "--", "sh", "-c", "exit 7").returncode == 7
     done = kilnctl_run(job, "--explain", "--", "sh", "-c", "exit 7")

@@ -13,6 +13,7 @@
 #include "libclient/rtc/settings.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,14 +104,17 @@ static int answer(struct command *command, const char **ret_reason)
     *ret_reason = "another kiln-cc notes the files of this process";
     if (getenv(NOTES_VARIABLE))
         return -1;
-    *ret_reason = "it is not a compile for a GPU with one output and known options";
-    if (!command_read(command))
+    *ret_reason = "standard input, output or error is closed";
+    for (int fd = 0; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0) /* another file, such as kilnd's socket, would get the number */
+            return -1;
+    if ((*ret_reason = command_read(command)))
         return -1;
     *ret_reason = LIBRARY " cannot be found or preloaded";
     return find_library(library) ? launch_compile(command, library, ret_reason) : -1;
 }
 
-static int start(const char *name, char **arguments)
+static int start(const char *name, char **arguments, bool is_ptxas)
 {
     char path[PATH_MAX];
     const char *reason;
@@ -118,11 +122,16 @@ static int start(const char *name, char **arguments)
         fprintf(stderr, "kiln-cc: there is no program '%s'\n", name);
         return STATUS_NOT_FOUND;
     }
-    struct command command = { .compiler = path, .arguments = arguments };
+    const char *slash = strrchr(path, '/');
+    settings_note_library(slash ? slash + 1 : path, path);
+    struct command command = { .compiler = path, .arguments = arguments, .is_ptxas = is_ptxas };
+    if (is_ptxas)
+        arguments[0] = path;
     int rc = answer(&command, &reason);
     if (rc >= 0)
         return rc;
     settings_count_forwarded(reason, name);
+    settings_write_report();
     execv(path, arguments);
     fprintf(stderr, "kiln-cc: cannot run '%s': %s\n", path, strerror(errno));
     return STATUS_NOT_FOUND;
@@ -134,10 +143,8 @@ int main(int argc, char **argv)
     setenv("KILN_FALLBACK_NOTICE", "off", 0); /* only the compiler may write to standard error */
     const char *slash = argc ? strrchr(argv[0], '/') : NULL;
     const char *name = slash ? slash + 1 : argc ? argv[0] : "";
-    if (strcmp(name, "kiln-ptxas") == 0) {
-        argv[0] = ptxas;
-        return start(ptxas, argv);
-    }
+    if (strcmp(name, "kiln-ptxas") == 0)
+        return start(ptxas, argv, true);
     if (argc < 2 || strcmp(argv[1], "--help") == 0) {
         fputs(help, argc < 2 ? stderr : stdout);
         return argc < 2 ? 2 : 0;
@@ -146,5 +153,5 @@ int main(int argc, char **argv)
         puts("kiln-cc " KILN_VERSION);
         return 0;
     }
-    return start(argv[1], argv + 1);
+    return start(argv[1], argv + 1, false);
 }

@@ -6,7 +6,7 @@
 
 #include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 #define WRITTEN_MAX 64
 
@@ -43,13 +43,17 @@ static bool is_written(const struct replay *r, const char *path)
     return false;
 }
 
-/* Notes a file that the compiler wrote, because other programs can see it. Leaves out the output,
+static bool is_output(const char *path, const struct replay_paths *paths)
+{
+    return strcmp(path, paths->output) == 0 || strcmp(path, paths->dependencies) == 0;
+}
+
+/* Notes a file that the compiler wrote, because other programs can see it. Leaves out the outputs,
  * and files that the compiler has removed. */
 static void note_written(const char *path, const struct replay_paths *paths)
 {
     struct stat seen;
-    if (strcmp(path, paths->output) != 0 && strcmp(path, "/dev/null") != 0 &&
-        lstat(path, &seen) == 0)
+    if (!is_output(path, paths) && strcmp(path, "/dev/null") != 0 && lstat(path, &seen) == 0)
         note(FILE_USE_OPEN, true, path);
 }
 
@@ -66,10 +70,19 @@ static void find_written(struct replay *r, struct bytes notes)
     }
 }
 
+/* Returns whether |path| is a precompiled header or module.  For such a file, clang examines the
+ * times of further files, which the manifest does not have. */
+static bool is_precompiled(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    return dot &&
+           (strcmp(dot, ".pch") == 0 || strcmp(dot, ".gch") == 0 || strcmp(dot, ".pcm") == 0);
+}
+
 static void replay_one(const struct replay *r, char kind, const char *path)
 {
-    bool is_input = strcmp(path, r->paths->input) == 0,
-         is_output = strcmp(path, r->paths->output) == 0;
+    if (kind == FILE_USE_OPEN && is_precompiled(path) && access(path, F_OK) == 0)
+        files_refuse("it reads a precompiled header or module");
     switch (kind) {
     case NOTE_LOST:
         files_note_call((struct file_call){ NULL, -1, FILE_USE_OPEN, false }, "relative");
@@ -79,7 +92,8 @@ static void replay_one(const struct replay *r, char kind, const char *path)
     case FILE_USE_STAT:
     case FILE_USE_OPEN:
     case FILE_USE_LIST:
-        if (!is_input && !is_output && !is_written(r, path))
+        if (strcmp(path, r->paths->input) != 0 && !is_output(path, r->paths) &&
+            !is_written(r, path))
             note((enum file_use)kind, false, path);
         break;
     default: break;
@@ -96,4 +110,14 @@ void replay_notes(struct bytes notes, const struct replay_paths *paths)
         files_note_process(NULL);
     for (const char *one = next(&notes); one; one = next(&notes))
         replay_one(&r, one[0], one + 1);
+}
+
+bool replay_has_written(struct bytes notes, const struct stat *file)
+{
+    char wanted[NOTES_FILE_SIZE];
+    notes_file(file, wanted);
+    for (const char *one = next(&notes); one; one = next(&notes))
+        if (one[0] == NOTE_FILE && strcmp(one + 1, wanted) == 0)
+            return true;
+    return false;
 }

@@ -10,10 +10,15 @@
  */
 #include "common/base/bytes.h"
 
-struct replay_paths { /* as on the compiler's command line */
-    const char *input, *output;
+#include <stdbool.h>
+#include <sys/stat.h>
+
+struct replay_paths { /* as on the compiler's command line; |dependencies| as in command.h */
+    const char *input, *output, *dependencies;
 };
 
-/* Passes |notes| to the recording of this thread.  Leaves out the output, temporary files, and the
+/* Passes |notes| to the recording of this thread.  Leaves out the outputs, temporary files, and the
  * input, which is part of the key. */
 void replay_notes(struct bytes notes, const struct replay_paths *paths);
+/* Returns whether the compiler has opened this file for writing, perhaps under another name. */
+bool replay_has_written(struct bytes notes, const struct stat *file);
