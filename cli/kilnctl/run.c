@@ -6,11 +6,12 @@
 #include "cli/output.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -44,28 +45,58 @@ static int status_of(int status)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* Runs the program and then prints the report. Ignores SIGINT and SIGQUIT, which the terminal also
- * sends to the program, because the report must still be printed. */
-static int run_and_explain(const struct invocation *invocation, struct kiln_error *err)
+/* Creates the file to which processes of the run append their counts.  The file has a name of its
+ * own, because a process that outlives kilnctl keeps the name: /proc/PID/fd/N could be a file of
+ * another process by then, or in another PID namespace. */
+static int create_report(char path[PATH_MAX], int *ret_fd, struct kiln_error *err)
 {
-    char path[64];
-    int status = 0, fd = memfd_create("report", 0);
-    snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)getpid(), fd);
-    if (fd < 0 || setenv("KILN_RTC_REPORT", path, 1))
-        return cli_fail_errno(err, errno, "cannot make a report of the run");
+    const char *directory = getenv("TMPDIR");
+    int size = snprintf(path, PATH_MAX, "%s/kiln-report-XXXXXX",
+                        directory && *directory ? directory : "/tmp");
+    int fd = size < PATH_MAX ? mkostemp(path, O_CLOEXEC) : -1;
+    if (fd < 0)
+        return cli_fail_errno(err, size < PATH_MAX ? errno : ENAMETOOLONG,
+                              "cannot create a file for the report of the run in '%.500s' (TMPDIR)",
+                              directory && *directory ? directory : "/tmp");
+    *ret_fd = fd;
+    return KILN_E_OK;
+}
+
+/* Runs the program until it ends.  Ignores SIGINT and SIGQUIT, which the terminal also sends to the
+ * program, because the report must still be printed. */
+static int run_program(const struct invocation *invocation, int *ret_status, struct kiln_error *err)
+{
     pid_t child = fork();
     if (child == 0) {
-        close(fd);
         int rc = execute(invocation, err);
         output_error(stderr, "kilnctl", err, NULL);
         _exit(rc == KILN_E_OK ? 0 : 127);
     }
-    signal(SIGINT, SIG_IGN);
-    signal(SIGQUIT, SIG_IGN);
-    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
-        ;
     if (child < 0)
         return cli_fail_errno(err, errno, "cannot start '%.500s'", invocation->words[0]);
+    signal(SIGINT, SIG_IGN);
+    signal(SIGQUIT, SIG_IGN);
+    while (waitpid(child, ret_status, 0) < 0 && errno == EINTR)
+        ;
+    return KILN_E_OK;
+}
+
+static int run_and_explain(const struct invocation *invocation, struct kiln_error *err)
+{
+    char path[PATH_MAX];
+    int status = 0, fd = -1;
+    int rc = create_report(path, &fd, err);
+    if (rc)
+        return rc;
+    if (setenv("KILN_RTC_REPORT", path, 1))
+        rc = cli_fail(err, KILN_E_NO_MEMORY, "out of memory");
+    if (!rc)
+        rc = run_program(invocation, &status, err);
+    unlink(path);
+    if (rc) {
+        close(fd);
+        return rc;
+    }
     const struct run_options *given = invocation->options;
     run_report_print(fd, given->torch, invocation->common->json);
     exit(status_of(status));

@@ -476,6 +476,21 @@ def test_kilnctl_explains_in_json(job):
         {"reason": "an option is unknown or has side effects", "count": 1}]
 
 
+def test_the_report_of_a_run_has_a_name_of_its_own_and_is_removed(job):
+    append = 'echo "$KILN_RTC_REPORT"; echo "hit 3" >>"$KILN_RTC_REPORT"'
+    done = kilnctl_run(job, "--explain", "--", "sh", "-c", append, TMPDIR=str(job.directory))
+    report = pathlib.Path(done.stdout.strip())
+    assert "3 compiles: 3 answered" in done.stderr
+    assert report.parent == job.directory
+    assert not report.exists()
+
+
+def test_kilnctl_says_where_no_report_can_be_written(job):
+    done = kilnctl_run(job, "--explain", "--", "true", TMPDIR="/nonexistent")
+    assert done.returncode == 1
+    assert "/nonexistent" in done.stderr
+
+
 def test_kilnd_counts_compiles_of_programs_apart(job):
     before = json.loads(job.daemon.kilnctl("stats", "--json"))
     job.run(SOURCE)
