@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/kilnctl/run_report.h"
 
+#include "cli/output.h"
+#include "cli/result.h"
 #include "common/base/json.h"
 #include "common/base/units.h"
 
+#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -78,18 +81,37 @@ static void add_line(struct run_report *report, const char *line)
         add_library(report, text);
 }
 
-static void read_report(int fd, struct run_report *report)
+/* Returns 0, or the errno if the report cannot be read. */
+static int read_report(int fd, struct run_report *report)
 {
     char line[TEXT_SIZE + 16];
     FILE *file = fdopen(fd, "r");
     if (!file) {
+        int number = errno;
         close(fd);
-        return;
+        return number;
     }
     rewind(file);
+    errno = 0;
     while (fgets(line, sizeof(line), file))
         add_line(report, line);
+    int number = ferror(file) ? errno : 0;
     fclose(file);
+    return number;
+}
+
+static void print_failure(int number, bool json)
+{
+    struct kiln_error err = { .code = KILN_E_OK };
+    cli_fail_errno(&err, number, "there is no report of the run: its file cannot be read");
+    if (!json) {
+        output_error(stderr, "kilnctl", &err, NULL);
+        return;
+    }
+    KILN_AUTO(json) struct json *j = json_object();
+    json_set(j, "error", result_error_json(&err));
+    KILN_AUTO(mem) char *text = json_print(j, false);
+    fprintf(stderr, "%s\n", text ? text : "kilnctl: out of memory");
 }
 
 static uint64_t compiles_of(const struct run_report *r)
@@ -198,7 +220,11 @@ static void print_json(const struct run_report *report, bool with_torch)
 void run_report_print(int fd, bool with_torch, bool json)
 {
     struct run_report report = { .hits = 0 };
-    read_report(fd, &report);
+    int number = read_report(fd, &report);
+    if (number) {
+        print_failure(number, json);
+        return;
+    }
     if (json) {
         print_json(&report, with_torch);
         return;

@@ -9,5 +9,6 @@
  * Threading  main thread */
 #include <stdbool.h>
 
-/* With |with_torch|, also reports on kiln.torch. */
+/* With |with_torch|, also reports on kiln.torch.  If the file cannot be read, says that there is no
+ * report.  Closes |fd|. */
 void run_report_print(int fd, bool with_torch, bool json);
