@@ -157,16 +157,42 @@ bool system_slot_is_usable(const struct system_slot *slot)
     return slot->index && (!slot->item || engine_item_use(slot->item));
 }
 
-struct system_slot *system_slot_find(const struct tuning *t, enum tuning_kind kind,
-                                     const char *database_id, const char *backend)
+static struct system_slot *find_slot(const struct tuning *t, const struct system_slot *like,
+                                     bool is_built_in)
 {
     for (unsigned i = 0; i < t->system_count; i++) {
         struct system_slot *slot = t->systems[i];
-        if (slot->file.kind == kind && strcmp(slot->file.database_id, database_id) == 0 &&
-            strcmp(slot->file.backend, backend) == 0)
+        if (is_built_in == (slot->item != NULL) && slot->file.kind == like->file.kind &&
+            strcmp(slot->file.database_id, like->file.database_id) == 0 &&
+            strcmp(slot->file.backend, like->file.backend) == 0)
             return slot;
     }
     return NULL;
+}
+
+struct system_slot *system_slot_find_imported(const struct tuning *t, enum tuning_kind kind,
+                                              const char *database_id, const char *backend)
+{
+    const struct system_slot like = {
+        .file = { .kind = kind, .database_id = database_id, .backend = backend }
+    };
+    return find_slot(t, &like, false);
+}
+
+struct system_slot *system_slot_find(const struct tuning *t, enum tuning_kind kind,
+                                     const char *database_id, const char *backend)
+{
+    const struct system_slot like = {
+        .file = { .kind = kind, .database_id = database_id, .backend = backend }
+    };
+    struct system_slot *imported = find_slot(t, &like, false);
+    return imported ? imported : find_slot(t, &like, true);
+}
+
+/* Returns whether an imported database replaces the built-in one of |slot|. */
+static bool is_replaced(const struct tuning *t, const struct system_slot *slot)
+{
+    return slot->item && find_slot(t, slot, false);
 }
 
 static unsigned unit_distance(unsigned a, unsigned b) { return a > b ? a - b : b - a; }
@@ -185,7 +211,7 @@ static struct system_slot *nearest_slot(const struct tuning *t, enum tuning_kind
         struct system_slot *slot = t->systems[i];
         if (!slot->index || (slot->item && engine_item_is_damaged(slot->item)) ||
             slot->file.kind != kind || strcmp(slot->file.backend, backend) != 0 ||
-            strcmp(slot->id.device, wanted.device) != 0)
+            strcmp(slot->id.device, wanted.device) != 0 || is_replaced(t, slot))
             continue;
         unsigned apart = unit_distance(slot->id.compute_units, wanted.compute_units);
         if (!best || apart < best_distance) {
@@ -272,8 +298,6 @@ static enum kiln_code load_all(struct tuning *t, struct kiln_err *err)
     return rc ? rc : load.rc;
 }
 
-/* Adds the built-in databases after the imported ones, because look-ups use the first that
- * matches. */
 static enum kiln_code load_built_in(struct tuning *t, const struct engine_data *data,
                                     struct kiln_err *err)
 {
@@ -464,6 +488,8 @@ void tuning_each_system(const struct tuning *t,
 {
     for (unsigned i = 0; i < t->system_count; i++) {
         const struct system_slot *slot = t->systems[i];
+        if (is_replaced(t, slot))
+            continue;
         struct tuning_system system = { .file = &slot->file,
                                         .index = slot->index,
                                         .why = slot->why };
@@ -493,6 +519,8 @@ struct tuning_stats tuning_stats_of(const struct tuning *t)
     };
     for (unsigned i = 0; i < t->system_count; i++) {
         const struct tuning_index *index = t->systems[i]->index;
+        if (is_replaced(t, t->systems[i]))
+            continue;
         stats.system_records += index ? tuning_index_count(index) : 0;
         stats.mapped_bytes += index ? tuning_index_bytes(index) : 0;
         stats.damaged += index ? tuning_index_damaged(index) : 1;

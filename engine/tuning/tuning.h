@@ -31,7 +31,7 @@ struct tuning_options {
     const char *directory;          /* NULL: records stay in memory, and only puts are
                                      * possible */
     const struct engine_data *data; /* may be NULL; an imported database replaces a built-in
-                                     * one */
+                                     * one, until it is removed */
     /* Ignore the user tier (and refuse new records), ignore the system tier. */
     bool without_user, without_system;
     uint64_t records_per_uid, bytes_per_uid; /* limits for each user (tuning_db.h); 0: no limit */

@@ -272,7 +272,7 @@ static enum kiln_code check_room(const struct tuning_job *job, struct kiln_err *
 {
     const struct tuning_file_name *name = &job->import.name;
     if (job->tuning->system_count < SYSTEMS_MAX ||
-        system_slot_find(job->tuning, name->kind, name->database_id, name->backend))
+        system_slot_find_imported(job->tuning, name->kind, name->database_id, name->backend))
         return KILN_OK;
     return kiln_fail(err, KILN_FULL,
                      "there are %u system databases already, which is the maximum: remove one with "

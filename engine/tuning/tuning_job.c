@@ -304,10 +304,10 @@ static void take_system(struct tuning *t, struct tuning_job *job)
     if (!job->slot && !removes)
         return;
     struct system_slot *old =
-        removes ? system_slot_find(t, job->selection.kind, job->selection.database_id,
-                                   job->selection.backend)
-                : system_slot_find(t, job->slot->file.kind, job->slot->file.database_id,
-                                   job->slot->file.backend);
+        removes ? system_slot_find_imported(t, job->selection.kind, job->selection.database_id,
+                                            job->selection.backend)
+                : system_slot_find_imported(t, job->slot->file.kind, job->slot->file.database_id,
+                                            job->slot->file.backend);
     if (old) {
         forget_slot(t, old);
         job->old = old;
@@ -334,7 +334,7 @@ bool tuning_job_take(struct tuning *t, struct tuning_job *job)
 
 void tuning_job_clear(struct tuning_job *job)
 {
-    if (job->old && !job->old->item)
+    if (job->old)
         job_remove_index(job->tuning, job->old->file.index_file);
     system_slot_destroy(job->old);
     job->old = NULL;

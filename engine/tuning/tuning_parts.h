@@ -74,8 +74,11 @@ KILN_DEFINE_AUTO(system_slot)
  * the nearest number of compute units (MIOpen's rule), or NULL. */
 struct system_slot *system_slot_for(struct tuning *t, enum tuning_kind kind,
                                     const char *database_id, const char *backend);
+/* Returns the imported database with this id or, if there is none, the built-in one. */
 struct system_slot *system_slot_find(const struct tuning *t, enum tuning_kind kind,
                                      const char *database_id, const char *backend);
+struct system_slot *system_slot_find_imported(const struct tuning *t, enum tuning_kind kind,
+                                              const char *database_id, const char *backend);
 /* Returns the backend of a record's place. For find, replaces an empty |backend| by that of the
  * device (common/miopen/device_database_id.h). For perf, only TUNING_BATCHNORM is not "". */
 const char *tuning_backend(enum tuning_kind kind, const char *database_id, const char *backend);

@@ -288,18 +288,56 @@ TEST(built_in, a_built_in_database_that_is_no_index_is_reported_at_opening)
     assert_int_equal(tuning_open(&options, &b->f->t, b->f->notice, &b->f->err), KILN_INVALID);
 }
 
+static unsigned count_systems(struct built_in *b)
+{
+    struct listed listed = { 0 };
+    tuning_each_system(b->f->t, note_system, &listed);
+    return listed.count;
+}
+
+/* Opens the directory, which has both databases as imported ones, together with the built-in
+ * ones. */
+static void open_directory_with_data(struct built_in *b)
+{
+    close_tuning(b->f);
+    tuning_destroy(b->imported);
+    b->imported = NULL;
+    b->f->options.data = &b->data;
+    must(reopen(b->f), b->f->err);
+}
+
+#define IMPORTED "ConvZ:1.5,0,miopenConvolutionFwdAlgoDirect"
+
 TEST(built_in, an_imported_database_takes_precedence_over_a_built_in_one)
 {
     struct built_in *b = *state;
     struct fixture *f = b->f;
-    close_tuning(f);
-    tuning_destroy(b->imported);
-    b->imported = NULL;
-    f->options.data = &b->data;
+    open_directory_with_data(b);
+    must(import_text(f, FIND_NAME, TUNING_TIER_SYSTEM, ALICE, KEY "=" IMPORTED "\n"), f->err);
+    assert_string_equal(find_value(f, ALICE, KEY), IMPORTED);
     must(reopen(f), f->err);
-    must(import_text(f, FIND_NAME, TUNING_TIER_SYSTEM, ALICE,
-                     KEY "=ConvZ:1.5,0,miopenConvolutionFwdAlgoDirect\n"),
-         f->err);
-    must(reopen(f), f->err);
-    assert_string_equal(find_value(f, ALICE, KEY), "ConvZ:1.5,0,miopenConvolutionFwdAlgoDirect");
+    assert_string_equal(find_value(f, ALICE, KEY), IMPORTED);
+    struct tuning_question q = find_question(ALICE, KEY);
+    q.database_id = "gfx90a6e";
+    struct tuning_answer answer;
+    must(tuning_find(f->t, &q, &answer, &f->err), f->err);
+    assert_true(bytes_equal_text(answer.value, IMPORTED));
+    assert_int_equal(count_systems(b), 2);
+    assert_int_equal(tuning_stats_of(f->t).system_records, 2);
+}
+
+TEST(built_in, a_built_in_database_answers_again_when_the_imported_one_is_removed)
+{
+    struct built_in *b = *state;
+    struct fixture *f = b->f;
+    const struct tuning_selection database = { .kind = TUNING_FIND, .database_id = DEVICE };
+    open_directory_with_data(b);
+    for (int i = 0; i < 2; i++) {
+        struct tuning_job *job = NULL;
+        enum kiln_code rc = tuning_job_remove_system(f->t, &database, &job, &f->err);
+        must(finish(f, rc, job), f->err);
+        assert_string_equal(find_value(f, ALICE, KEY), CONV);
+        must(import_text(f, FIND_NAME, TUNING_TIER_SYSTEM, ALICE, KEY "=" IMPORTED "\n"), f->err);
+        assert_string_equal(find_value(f, ALICE, KEY), IMPORTED);
+    }
 }
