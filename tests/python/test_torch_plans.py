@@ -11,7 +11,7 @@ import pytest
 
 import kiln
 import kiln.torch
-from conftest import WAIT_MAX_S
+from conftest import WAIT_MAX_S, wait_until
 from kiln import DataType, Direction, Layout, _abi, _library, _run
 from kiln.torch import _planner, _records, _translate
 from kiln.torch._translate import Geometry, Tensors, Untranslatable
@@ -110,7 +110,36 @@ def test_plans_are_requested_on_another_thread_and_gathered():
     assert not planner.wait(0) and answers == []
     client.may_answer.set()
     assert planner.wait(WAIT_MAX_S)
-    assert answers == [1, 2, 3] and sum(client.batches) == 3
+    assert sorted(answers) == [1, 2, 3] and sum(client.batches) == 3
+
+
+def test_a_batch_that_takes_long_delays_no_later_request():
+    clients = {1: FakeClient(), 2: FakeClient()}
+
+    class Client:
+        def _plan_handles(self, problems, options, ready):
+            clients[problems[0]]._plan_handles(problems, options, ready)
+
+    later = threading.Event()
+    planner, device = _planner.Planner(Client), FakeDevice()
+    planner.ask([(device, 1, print)])
+    wait_until("the first request to be taken", lambda: not planner._requests)
+    clients[2].may_answer.set()
+    planner.ask([(device, 2, lambda plan: later.set())])
+    assert later.wait(WAIT_MAX_S) and not planner.wait(0)
+    clients[1].may_answer.set()
+    assert planner.wait(WAIT_MAX_S)
+
+
+def test_there_are_few_threads_however_many_batches_wait():
+    client, answers = FakeClient(), []
+    planner, device = _planner.Planner(lambda: client), FakeDevice()
+    for n in range(1, 41):
+        planner.ask([(device, n, answers.append)])
+    assert planner._threads <= _planner.THREADS_MAX
+    client.may_answer.set()
+    assert planner.wait(WAIT_MAX_S)
+    assert sorted(answers) == list(range(1, 41))
 
 
 def test_a_forked_child_does_not_wait_for_its_parents_plans():

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Requests plans from kilnd on a thread of its own, so that no step of the job waits for kilnd."""
+"""Requests plans from kilnd on threads of its own, so that no step of the job waits for kilnd."""
 import os
-import queue
 import threading
 from typing import Any, Callable, Dict, List, Optional, Tuple, Union
 
@@ -17,11 +16,14 @@ Answer = Union[Handle, Exception]
 Request = Tuple[Device, Problem, Callable[[Answer], None]]
 
 TIMEOUT_S = 600  # for all plans that are requested together, compilation included
+# A thread waits until its batch is answered. Others serve later requests, such as those for plans
+# that need no compilation.
+THREADS_MAX = 4
 
 
 class Planner:
-    """A queue of requests. |done| of a request is called on the planner's thread. In a forked
-    child, which has no such thread, the requests of the parent are forgotten."""
+    """A queue of requests. |done| of a request is called on a thread of the planner. In a forked
+    child, which has no such threads, the requests of the parent are forgotten."""
 
     def __init__(self, open_client: Callable[[], Client]) -> None:
         self._open_client = open_client
@@ -30,19 +32,21 @@ class Planner:
 
     def _begin(self) -> None:
         self._client: Optional[Client] = None
-        self._requests: "queue.SimpleQueue[List[Request]]" = queue.SimpleQueue()
+        self._opening = threading.Lock()  # held by the thread that opens the client
         self._changed = threading.Condition()
+        self._requests: List[Request] = []  # those that no thread has taken yet
         self._open = 0  # requests without an answer
-        self._thread: Optional[threading.Thread] = None
+        self._threads = self._idle = 0
 
     def ask(self, requests: List[Request]) -> None:
         """Requests the plans in one batch for each device, on another thread."""
         with self._changed:
             self._open += len(requests)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="kiln.torch", daemon=True)
-                self._thread.start()
-        self._requests.put(requests)
+            self._requests += requests
+            self._changed.notify_all()
+            if self._idle == 0 and self._threads < THREADS_MAX:
+                threading.Thread(target=self._work, name="kiln.torch", daemon=True).start()
+                self._threads += 1
 
     def wait(self, timeout: Optional[float]) -> bool:
         """Waits until every request has its answer. Returns False if |timeout| (in seconds) ends
@@ -52,14 +56,20 @@ class Planner:
 
     def _work(self) -> None:
         while True:
-            asked = list(self._requests.get())
-            while not self._requests.empty():
-                asked += self._requests.get()
             by_device: Dict[Device, List[Request]] = {}
-            for request in asked:
+            for request in self._take():
                 by_device.setdefault(request[0], []).append(request)
             for device, requests in by_device.items():
                 self._plan(device, requests)
+
+    def _take(self) -> List[Request]:
+        """Waits for requests, and takes all."""
+        with self._changed:
+            self._idle += 1
+            self._changed.wait_for(lambda: bool(self._requests))
+            self._idle -= 1
+            taken, self._requests = self._requests, []
+            return taken
 
     def _plan(self, device: Device, requests: List[Request]) -> None:
         answered = [False] * len(requests)
@@ -79,11 +89,13 @@ class Planner:
 
     def _request(self, device: Device, problems: List[Problem],
                  ready: Callable[[int, Any], None]) -> None:
-        if self._client is None:
-            self._client = self._open_client()
+        with self._opening:
+            if self._client is None:
+                self._client = self._open_client()
+            client = self._client
         options = to_options(device.target, database_id=device.database_id, toolchain=None,
                              driver=device.driver, priority=Priority.PREFETCH, timeout=TIMEOUT_S)
-        self._client._plan_handles(problems, options, ready)
+        client._plan_handles(problems, options, ready)
 
     def _answer(self, request: Request, answer: Answer) -> None:
         try:
