@@ -956,11 +956,47 @@ def test_a_prepared_step_of_a_later_process_postpones_searches(fake, images, ben
     assert fake.launches == 11 and fake.states() == {State.POSTPONED}
 
 
-def test_a_traced_model_cannot_be_prepared_and_the_report_says_so(fake, images):
+class Compiled(torch.nn.Module):
+    """A module like that of torch.compile, which PyTorch 1.13 does not have."""
+
+    def __init__(self, model):
+        super().__init__()
+        self._orig_mod = model
+
+    def forward(self, x):
+        pytest.fail("prepare() has called the compiled model")
+
+
+class Exported:
+    """A program like that of torch.export, which PyTorch 1.13 does not have."""
+
+    def __init__(self, model):
+        self._model = model
+
+    def module(self):
+        return self._model
+
+
+@pytest.mark.parametrize("wrap", [Compiled, Exported, torch.nn.DataParallel, torch.jit.script,
+                                  lambda model: Compiled(torch.nn.DataParallel(model))],
+                         ids=["compile", "export", "parallel", "script", "two"])
+def test_a_wrapped_model_is_prepared_like_the_model(fake, images, wrap):
+    assert kiln.torch.prepare(wrap(Network()), images) == 11
+    assert fake.batches == [11] and fake.operators.errors == []
+    fake.answer()
+    train(Network(), images)
+    assert fake.batches == [11] and fake.states() == {State.KILN}
+
+
+def test_of_a_traced_model_the_gradients_are_prepared(fake, images):
+    """A traced model calls aten::_convolution, which kiln.torch does not replace."""
     with without_kiln(fake):
         model = torch.jit.trace(Network().eval(), images)
-    assert kiln.torch.prepare(model, images) == 0
-    assert fake.batches == [] and "error: " in kiln.torch.report()
+    assert kiln.torch.prepare(model, images) == 7 and fake.operators.errors == []
+    assert {choice.result for choice in fake.operators.choices.values()} == {"input", "weight"}
+    fake.answer()
+    train(model, images)
+    assert fake.batches == [7] and fake.states() == {State.KILN}
 
 
 def test_with_autocast_the_types_are_autocasts(fake, images, monkeypatch):
@@ -982,7 +1018,8 @@ def test_what_comes_before_an_operation_on_values_is_prepared(fake, images):
 
     assert kiln.torch.prepare(Depends(), images) == 1
     assert fake.batches == [1] and len(fake.operators.errors) == 1
-    assert "error: " in kiln.torch.report()
+    text = kiln.torch.report()
+    assert "error: prepare() knows the 1 convolutions before the point where the model" in text
 
 
 def test_a_plan_that_cannot_be_loaded_in_the_background_is_pytorchs(fake, images):

@@ -17,8 +17,6 @@ from ..errors import KilnError
 from ._planner import Planner
 
 if TYPE_CHECKING:  # these need PyTorch, which install() imports
-    import torch
-
     from ._choice import Choice
     from ._operators import Operators
 
@@ -78,7 +76,7 @@ def uninstall() -> None:
             _replaced.stop()
 
 
-def prepare(model: "torch.nn.Module", example: Any) -> int:
+def prepare(model: Any, example: Any) -> int:
     """Requests the plans of all convolutions in a step of |model|, forward and backward, in one
     batch, and returns at once. The kernels of each plan are loaded when the plan arrives. |example|
     is the model's argument, or a tuple of its arguments.
@@ -86,8 +84,8 @@ def prepare(model: "torch.nn.Module", example: Any) -> int:
     The model runs once with tensors that have no memory: nothing is computed, and its parameters
     and buffers do not change. If the model fails, because it cannot run in this way, the plans of
     the convolutions before that point are requested, and report() says why. Set autocast and the
-    flags of cuDNN as in the step. Call this function before DistributedDataParallel wraps the
-    model.
+    flags of cuDNN as in the step. |model| may also be what torch.compile, torch.export,
+    torch.jit.script or DistributedDataParallel returns.
 
     Returns the number of convolutions. Raises RuntimeError before install(), and ValueError if the
     model is not on a GPU.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Replaces PyTorch's convolution operators below autograd, at one dispatch key."""
 import warnings
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor
@@ -17,6 +17,7 @@ CHOICES_MAX = 4096  # limits the compilations for a job that uses new sizes all 
 # Maximum time that the first call of a convolution waits for kilnd's plan, if an earlier process
 # chose kiln for this convolution.
 RECALL_WAIT_S = 0.5
+ERROR_MAX = 300  # characters of a model's error; TorchScript's begin with long traces
 ALIGNMENT = 16  # bytes; what kiln_run_launch_native requires of each tensor
 OPERATORS = ("convolution", "convolution_backward")
 KILN, POSTPONED = State.KILN, State.POSTPONED  # an attribute of a class takes longer to read
@@ -148,14 +149,17 @@ class Operators:
     def prepare(self, model: torch.nn.Module, example: Tuple[Any, ...]) -> int:
         """Requests the plans of a step of |model| in one batch. Returns the number of its
         convolutions."""
-        from ._prepare import convolutions_of
+        from ._prepare import convolutions_of, unwrap
+        model = unwrap(model)
         kind = self._dispatch_key.lower()
         device = next((p.device for p in model.parameters() if p.device.type == kind), None)
         if device is None:
             raise ValueError(f"no parameter of the model is on a device of the kind '{kind}'")
         found, error = convolutions_of(model, example)
         if error is not None:
-            self._note(error)
+            text = " ".join(f"{type(error).__name__}: {error}".split())
+            self._note(f"prepare() knows the {len(found)} convolutions before the point where the "
+                       f"model failed: {text[-ERROR_MAX:]}")
         requests: List[Request] = []
         for one in found:
             key = _key(one.result, one.operands, one.rest, device, device, True)
@@ -178,9 +182,10 @@ class Operators:
             self._note(error)
             return None
 
-    def _note(self, error: Exception) -> None:
+    def _note(self, error: Union[str, Exception]) -> None:
         if len(self.errors) < 10:
-            self.errors.append(f"{type(error).__name__}: {error}")
+            self.errors.append(error if isinstance(error, str) else
+                               f"{type(error).__name__}: {error}")
 
     def _compute(self, choice: Choice, first: Tensor, second: Tensor,
                  bias: Optional[Tensor] = None) -> Optional[Tensor]:

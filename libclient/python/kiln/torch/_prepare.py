@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Finds the convolutions of a model's step without computing it, on PyTorch's meta device."""
+import contextlib
+import io
 import warnings
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
@@ -38,6 +40,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
             return self._forward(*arguments)
         if function is torch.ops.aten.convolution_backward.default:
             return self._backward(*arguments)
+        if function is torch.ops.aten._convolution.default:  # of torch.jit.trace; not replaced
+            return _new(_output_shape(*arguments[:2], *arguments[3:9]), *arguments[:2])
+        if function.name() == "aten::_assert_tensor_metadata":  # of torch.export; names the GPU
+            return None
         return function(*arguments, **(options or {}))
 
     def _cast(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -104,8 +110,36 @@ def _to_meta(value: Any) -> Any:
                                requires_grad=value.requires_grad)
 
 
+def unwrap(model: Any) -> Any:
+    """Returns the module that computes a step of |model|, which may be an exported program, or the
+    wrapper of torch.compile, DistributedDataParallel or DataParallel."""
+    parallel = (torch.nn.parallel.DistributedDataParallel, torch.nn.DataParallel)
+    while True:
+        if isinstance(model, parallel):
+            model = model.module
+        elif hasattr(model, "_orig_mod"):  # of torch.compile
+            model = model._orig_mod
+        elif not isinstance(model, torch.nn.Module) and hasattr(model, "module"):
+            model = model.module()  # of torch.export
+        else:
+            return model
+
+
+def _uncompiled() -> Any:
+    """Returns a context in which compiled parts of a model run as they were written. PyTorch has
+    such a context from 2.6 on."""
+    set_stance = getattr(getattr(torch, "compiler", None), "set_stance", None)
+    return contextlib.nullcontext() if set_stance is None else set_stance("force_eager")
+
+
 def _on_meta(model: torch.nn.Module) -> Callable[..., Any]:
     """Returns a function that runs |model| with tensors that have no memory."""
+    if isinstance(model, torch.jit.ScriptModule):  # its parameters cannot be exchanged for a call
+        buffer = io.BytesIO()
+        torch.jit.save(model, buffer)
+        buffer.seek(0)
+        loaded: Callable[..., Any] = torch.jit.load(buffer, map_location="meta")
+        return loaded
     state = {name: _to_meta(value)
              for name, value in (*model.named_parameters(), *model.named_buffers())}
     if hasattr(torch, "func"):
@@ -121,13 +155,14 @@ def convolutions_of(model: torch.nn.Module,
     autocast = torch.get_autocast_gpu_dtype() if torch.is_autocast_enabled() else None
     recorder = Recorder(autocast)
     try:
-        run, arguments = _on_meta(model), tree_map(_to_meta, example)
-        with warnings.catch_warnings(), recorder:
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            made, _ = tree_flatten(run(*arguments))
-            outputs = [t for t in made if isinstance(t, torch.Tensor) and t.requires_grad]
-            if outputs:
-                torch.autograd.backward(outputs, [torch.empty_like(t) for t in outputs])
+            run, arguments = _on_meta(model), tree_map(_to_meta, example)
+            with _uncompiled(), recorder:
+                made, _ = tree_flatten(run(*arguments))
+                outputs = [t for t in made if isinstance(t, torch.Tensor) and t.requires_grad]
+                if outputs:
+                    torch.autograd.backward(outputs, [torch.empty_like(t) for t in outputs])
     except Exception as error:
         return recorder.found, error
     return recorder.found, None
