@@ -7,8 +7,8 @@ Usage: tests/gpu/torch_layers.py [--types LIST] [--seconds S]
 KILN_SOCKET names a kilnd, and KILN_LIBRARY_PATH libkiln. Every layer runs forward and backward in
 each type and layout, also if kiln is slower. The error of kiln and of PyTorch is the norm of the
 difference from PyTorch's result in fp64, divided by that result's norm. kiln fails if its error
-exceeds three times PyTorch's and the type's precision. Then CUDA graphs, torch.compile and the time
-on the CPU are checked.
+exceeds three times PyTorch's and the type's precision. Then CUDA graphs, torch.compile, prepare()
+and the time on the CPU are checked.
 
 Exit status: 0 all results are right; 1 one is not; 75 the time is over; 77 no PyTorch or no GPU.
 """
@@ -179,6 +179,26 @@ def check_compile(torch, kiln):
     return calls > 0 and difference < 2e-3
 
 
+def check_prepare(torch, kiln):
+    """Prepares a model as it is, and as PyTorch's compilers return it. A traced model calls another
+    operator, so only its 3 gradients are prepared."""
+    nn = torch.nn
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 8, 1))
+    model, x = model.cuda().eval(), torch.randn(2, 3, 16, 16, device="cuda")
+    ways = {"plain": (lambda: model, 5), "compile": (lambda: torch.compile(model), 5),
+            "export": (lambda: torch.export.export(model, (x,)), 5),
+            "script": (lambda: torch.jit.script(model), 5),
+            "trace": (lambda: torch.jit.trace(model, x), 3)}
+    is_right = True
+    for name, (make, wanted) in ways.items():
+        errors = len(kiln.torch._replaced.errors)
+        found = kiln.torch.prepare(make(), x)
+        new = kiln.torch._replaced.errors[errors:]
+        print(f"prepare, {name}: {found} of {wanted} convolutions {new or ''}")
+        is_right = is_right and found == wanted and not new
+    return is_right and kiln.torch.wait(200)
+
+
 def cpu_us(torch, run, calls=300):
     """Returns the CPU time of a call. The GPU's work takes less time, or the job waits for it
     between rounds."""
@@ -266,6 +286,7 @@ def main():
     counts = check_layers(torch, kiln, options.types.split(","), end)
     fine = [guarded("graph", check_graph, torch, kiln),
             guarded("torch.compile", check_compile, torch, kiln),
+            guarded("prepare", check_prepare, torch, kiln),
             guarded("CPU time", check_cpu, torch, kiln)]
     if options.profile:
         guarded("profile", profile, torch)
