@@ -94,11 +94,24 @@ static enum kiln_code accept_unchecked(struct work *work, const struct kiln_err 
     return KILN_OK;
 }
 
-/* Returns when to stop waiting for plans.  Until at least one solver can be measured, the time
- * budget does not limit the wait. */
+/* Returns whether the plan of the first solver that compiles is there.  The solvers are in kilnd's
+ * order of preference, so plans without measurements would use this solver. */
+static bool has_preferred_plan(const struct work *work)
+{
+    for (unsigned i = 0; i < work->count; i++) {
+        const struct work_solver *s = &work->solvers[i];
+        if (s->state != KILN_CONV_NOT_COMPILED)
+            return s->plan != NULL;
+    }
+    return false;
+}
+
+/* Returns when to stop waiting for plans.  Until the preferred solver can be measured, the time
+ * budget does not limit the wait.  Otherwise, a slower solver that compiles sooner would be recorded
+ * as the fastest. */
 static uint64_t gather_end(const struct batch *b, uint64_t deadline_ns)
 {
-    bool can_measure = b->reference && has_any_plan(b->work);
+    bool can_measure = b->reference && has_preferred_plan(b->work);
     return can_measure && b->work->end_ns < deadline_ns ? b->work->end_ns : deadline_ns;
 }
 

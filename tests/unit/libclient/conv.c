@@ -246,14 +246,26 @@ TEST_F(conv, plans_that_never_come_time_out)
 
 TEST_F(conv, a_find_with_a_budget_does_not_wait_for_a_late_compile)
 {
-    CONV_USE(f, conv_tunable);
-    f->silent = "ConvTuned";
+    f->silent = "ConvBetter";
     f->options.budget_ms = WAIT_MS;
     must(conv_find(f), f->err);
-    const struct kiln_conv_entry late = conv_at(f, 1);
-    assert_string_equal(late.solver, "ConvTuned");
+    const struct kiln_conv_entry late = conv_entry(f, "ConvBetter");
     assert_int_equal(late.state, KILN_CONV_UNTIMED);
     assert_says(late.reason, "compile");
+    assert_int_equal(conv_at(f, 0).state, KILN_CONV_TIMED);
+}
+
+/* The solver that plans use without measurements must not lose to one that compiles sooner. */
+TEST_F(conv, a_find_with_a_budget_waits_for_the_preferred_solver)
+{
+    CONV_USE(f, conv_tunable);
+    f->silent = "ConvTuned";
+    f->options.budget_ms = 1;
+    f->options.timeout_ms = WAIT_MS;
+    must(conv_find(f), f->err);
+    const struct kiln_conv_entry late = conv_entry(f, "ConvTuned");
+    assert_int_equal(late.state, KILN_CONV_NOT_COMPILED);
+    assert_says(late.reason, "in time");
     assert_int_equal(conv_at(f, 0).state, KILN_CONV_TIMED);
 }
 
