@@ -58,12 +58,15 @@ enum plan_source {
     /* a find record chose the solver; a perf record has the perf config, if there is one */
     PLAN_SOURCE_FIND,
     PLAN_SOURCE_HEURISTIC, /* no record applied */
+    PLAN_SOURCE_NEAREST,   /* the records of a similar problem */
 };
 
 #define NO_DESCRIPTOR 0xffffu
 #define FETCH_NO_OBJECT 1u /* compile and store the object, but do not send it */
 #define FETCH_NO_CACHE 2u  /* compile the kernel: use nothing that is stored, and store nothing */
 #define PLAN_HEURISTIC 4u  /* for plan: ignore all records */
+/* for plan: if the problem has no find record, use the records of a similar problem */
+#define PLAN_NEAREST 8u
 
 #define TUNING_NEAREST 1u      /* if there is no record, return one of a similar problem */
 #define TUNING_MEASUREMENTS 2u /* also return who measured each entry, where and when */

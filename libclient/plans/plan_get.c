@@ -20,7 +20,7 @@ struct plan_request {
     struct bytes target, database_id, driver, toolchain, solver, config;
     uint8_t priority;
     bool without_objects;
-    bool by_heuristic;
+    uint8_t record_flags; /* PLAN_HEURISTIC, PLAN_NEAREST */
     int timeout_ms;
 };
 
@@ -58,7 +58,8 @@ static enum kiln_code read_options(const struct kiln_plan_options *options,
         .config = bytes_of_text(o.config),
         .priority = o.priority == KILN_PREFETCH ? PRIORITY_PREFETCH : PRIORITY_INTERACTIVE,
         .without_objects = o.no_objects != 0,
-        .by_heuristic = o.heuristic != 0,
+        .record_flags =
+            (uint8_t)((o.heuristic ? PLAN_HEURISTIC : 0) | (o.nearest ? PLAN_NEAREST : 0)),
         .timeout_ms = o.timeout_ms,
     };
     return check_config(ret_request, err);
@@ -66,7 +67,7 @@ static enum kiln_code read_options(const struct kiln_plan_options *options,
 
 struct identity {
     struct bytes parts[7];
-    uint8_t by_heuristic;
+    uint8_t record_flags;
     uint8_t problem[PROBLEM_WIRE_SIZE];
 };
 
@@ -84,8 +85,8 @@ static struct answer_identity identify_request(const struct problem *p,
     storage->parts[3] = asked->driver;
     storage->parts[4] = asked->toolchain;
     storage->parts[5] = asked->solver;
-    storage->by_heuristic = asked->by_heuristic;
-    storage->parts[6] = bytes_of(&storage->by_heuristic, 1);
+    storage->record_flags = asked->record_flags;
+    storage->parts[6] = bytes_of(&storage->record_flags, 1);
     return (struct answer_identity){ .kind = ANSWER_PLAN, .parts = storage->parts, .count = 7 };
 }
 
@@ -136,8 +137,7 @@ static void write_request(struct buffer *frame, const struct kiln_client *client
         .problem = *p,
         .priority = asked->priority,
         .flags = (uint8_t)((asked->without_objects ? FETCH_NO_OBJECT : 0) |
-                           (client->no_cache ? FETCH_NO_CACHE : 0) |
-                           (asked->by_heuristic ? PLAN_HEURISTIC : 0)),
+                           (client->no_cache ? FETCH_NO_CACHE : 0) | asked->record_flags),
         .inline_limit = LIMIT_INLINE_OBJECT,
         .target = asked->target,
         .database_id = asked->database_id,

@@ -171,6 +171,23 @@ static void read_perf(const struct tuning_answer *answer, const struct plan_opti
     }
 }
 
+/* Uses the records of a similar problem. Its times only decide which solver is the fastest. */
+static void use_nearest(struct tuning *tuning, const struct plan_options *options,
+                        struct plan_known *known, unsigned count)
+{
+    struct kiln_err ignored = KILN_ERR_INIT;
+    struct tuning_question find = question_of(options, TUNING_FIND);
+    struct tuning_question perf = question_of(options, TUNING_PERF);
+    struct tuning_answer answer;
+    find.nearest = perf.nearest = true;
+    if (tuning_find(tuning, &find, &answer, &ignored) || !read_find(answer.value, known, count))
+        return;
+    if (tuning_find(tuning, &perf, &answer, &ignored) == KILN_OK)
+        read_perf(&answer, options, known, count);
+    for (unsigned i = 0; i < count; i++)
+        known[i].is_near = true;
+}
+
 unsigned plan_known_of(struct tuning *tuning, const struct plan_options *options,
                        struct plan_known ret_known[PLAN_SOLVERS_MAX])
 {
@@ -187,12 +204,14 @@ unsigned plan_known_of(struct tuning *tuning, const struct plan_options *options
         if (tuning_find_tier(tuning, &perf, tier, &answer))
             read_perf(&answer, options, ret_known, count);
     }
+    if (!has_find && options->nearest)
+        use_nearest(tuning, options, ret_known, count);
     return count;
 }
 
 double plan_known_ms(const struct plan_known *known)
 {
-    return known->config_ms > 0 ? known->config_ms : known->find_ms;
+    return known->config_ms > 0 && !known->is_near ? known->config_ms : known->find_ms;
 }
 
 /* Returns the solver with the shortest time or, without find records, the one that the heuristic
@@ -221,8 +240,9 @@ static void take_known(const struct plan_known *known, const struct plan_options
         choice->chosen.solver = bytes_of_text(known->solver->name);
     memcpy(choice->config, known->config, sizeof(choice->config));
     choice->chosen.config = bytes_of_text(choice->config);
-    choice->expected_ms = plan_known_ms(known);
-    choice->source = by_find            ? PLAN_SOURCE_FIND
+    choice->expected_ms = known->is_near ? 0 : plan_known_ms(known);
+    choice->source = known->is_near     ? PLAN_SOURCE_NEAREST
+                     : by_find          ? PLAN_SOURCE_FIND
                      : known->config[0] ? PLAN_SOURCE_PERF
                                         : PLAN_SOURCE_HEURISTIC;
 }

@@ -10,7 +10,8 @@
  *            2. the fastest of kiln's own solvers in the find record. Of several tiers, the most
  *               private one whose find record has one of kiln's solvers is used. If a solver also
  *               has a perf record with a time, that time replaces the time of the find record
- *            3. the solver that the solvers' heuristic prefers
+ *            3. if the options allow it, the fastest in the find record of a similar problem
+ *            4. the solver that the solvers' heuristic prefers
  *            The config is the one that the caller forces, or else the one of the solver's perf
  *            record. Configs that do not fit, and MIOpen's own solvers, are ignored
  * Ownership  a choice borrows from the options and from itself: do not copy it
@@ -52,6 +53,7 @@ struct plan_options {
     const char *driver, *toolchain; /* of the caller, to recognize stale records; "": unknown */
     uint32_t uid;
     bool by_heuristic;
+    bool nearest; /* if the problem has no find record, use the records of a similar problem */
 };
 
 struct plan_choice {
@@ -71,6 +73,7 @@ KILN_MUST_CHECK enum kiln_code plan_choose(struct tuning *tuning,
 struct plan_known {
     const struct solver *solver;
     double find_ms;                    /* time in the solver's find record; 0: no record */
+    bool is_near;                      /* |find_ms| is the time of a similar problem */
     char config[PERF_CONFIG_TEXT_MAX]; /* from the solver's perf record; "": no config that fits */
     double config_ms;                  /* median time in the perf record; 0: unknown */
 };
@@ -78,4 +81,5 @@ struct plan_known {
  * number. All find_ms are of the tier that plan_choose uses. */
 unsigned plan_known_of(struct tuning *tuning, const struct plan_options *options,
                        struct plan_known ret_known[PLAN_SOLVERS_MAX]);
+/* Returns the time by which solvers are compared. */
 double plan_known_ms(const struct plan_known *known);

@@ -299,7 +299,8 @@ static enum kiln_code choose_solver(struct plan_request *rq, const struct messag
                                           .driver = driver,
                                           .toolchain = rq->toolchain_identity,
                                           .uid = (uint32_t)rq->base.uid,
-                                          .by_heuristic = m->flags & PLAN_HEURISTIC };
+                                          .by_heuristic = m->flags & PLAN_HEURISTIC,
+                                          .nearest = m->flags & PLAN_NEAREST };
     rc = plan_choose(tuning_databases(e), &options, &rq->choice, err);
     if (!rc)
         rc = solver_solve(&rq->problem, &rq->target, &rq->choice.chosen, &rq->solution, err);
@@ -324,7 +325,7 @@ static enum kiln_code make_plan(struct plan_request *rq)
         return d->err.code;
     }
     d->engine->stats.plans_recorded +=
-        rq->choice.source == PLAN_SOURCE_FIND || rq->choice.source == PLAN_SOURCE_PERF;
+        rq->choice.source != PLAN_SOURCE_FORCED && rq->choice.source != PLAN_SOURCE_HEURISTIC;
     rq->plan_ns = clock_monotonic_ns() - began;
     histogram_observe(&d->engine->metrics.plan, rq->plan_ns, 1);
     return KILN_OK;

@@ -29,6 +29,8 @@ enum {
     KILN_PLAN_FIND,
     /* No record applied.  The heuristic set what the options did not. */
     KILN_PLAN_HEURISTIC,
+    /* The records of a similar problem set the solver and its config; see kiln_plan_options. */
+    KILN_PLAN_NEAREST,
 };
 
 struct kiln_plan_options {
@@ -47,6 +49,10 @@ struct kiln_plan_options {
     /* The device's driver version, to detect stale records; NULL: treat no record as stale. */
     const char *driver;
     int timeout_ms; /* time-out of the call, or of the whole batch; 0: the client's default */
+    /* 1: if the problem has no find record, use the records of the most similar problem that has
+     * one.  Batch sizes are compared first, then spatial sizes.  A kilnd of an older release uses
+     * the heuristic instead. */
+    int nearest;
 };
 
 /* Returns a plan with its code objects.  The daemon compiles the objects that are not cached.

@@ -98,6 +98,7 @@ class PlanSource(IntEnum):
     PERF = 1
     FIND = 2
     HEURISTIC = 3
+    NEAREST = 4
 
 
 class TuningTier(IntEnum):

@@ -70,7 +70,7 @@ class Solution:
 
 def to_options(target: str, *, database_id: Optional[str], solver: Optional[str] = None,
                config: Optional[str] = None, toolchain: Optional[str], driver: Optional[str],
-               heuristic: bool = False, objects: bool = True,
+               heuristic: bool = False, nearest: bool = False, objects: bool = True,
                priority: Priority = Priority.INTERACTIVE,
                timeout: Optional[float]) -> _abi.PlanOptions:
     return _abi.PlanOptions(
@@ -78,7 +78,8 @@ def to_options(target: str, *, database_id: Optional[str], solver: Optional[str]
         database_id=to_bytes(database_id, "database_id"), solver=to_bytes(solver, "solver"),
         toolchain=to_bytes(toolchain, "toolchain"), priority=Priority(priority),
         no_objects=int(not objects), config=to_bytes(config, "config"), heuristic=int(heuristic),
-        driver=to_bytes(driver, "driver"), timeout_ms=to_milliseconds(timeout))
+        driver=to_bytes(driver, "driver"), timeout_ms=to_milliseconds(timeout),
+        nearest=int(nearest))
 
 
 def _object(plan: int, index: int) -> PlanObject:

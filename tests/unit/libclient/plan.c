@@ -209,6 +209,13 @@ TEST_F(plan, the_plan_options_reach_the_daemon)
     must(get(f, &plan), f->err);
     assert_int_equal(f->asked.flags, PLAN_HEURISTIC);
     kiln_plan_unref(plan);
+
+    f->options.heuristic = 0;
+    f->options.nearest = 1;
+
+    must(get(f, &plan), f->err);
+    assert_int_equal(f->asked.flags, PLAN_NEAREST);
+    kiln_plan_unref(plan);
 }
 
 static void get_again(struct fixture *f)
@@ -411,7 +418,7 @@ TEST_F(plan, inconsistent_plans_are_refused)
     BREAK(planned.config, bytes_of("1\0,2", 4), "perf config");
     BREAK(planned.config, bytes_of(longest, sizeof(longest)), "perf config");
     BREAK(planned.toolchain_identity, bytes_of(longest, sizeof(longest)), "toolchain");
-    BREAK(planned.source, PLAN_SOURCE_HEURISTIC + 1, "source");
+    BREAK(planned.source, PLAN_SOURCE_NEAREST + 1, "source");
     BREAK(planned.expected_ms, fake_real(-1), "expected time");
     BREAK(planned.expected_ms, fake_real(NAN), "expected time");
     BREAK(planned.expected_ms, fake_real(INFINITY), "expected time");

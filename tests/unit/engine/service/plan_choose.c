@@ -28,11 +28,12 @@ FIXTURE_OF(with_engine, struct users, setup, NULL);
 struct wanted {
     const char *solver, *config, *database_id, *driver;
     uint8_t flags;
+    uint32_t n; /* batch size; 0 means 1 */
 };
 
 static void send_wanted(struct users *f, struct test_caller *c, const struct wanted *w)
 {
-    const struct message_plan m = { .problem = problem_of_batch(1),
+    const struct message_plan m = { .problem = problem_of_batch(w->n ? w->n : 1),
                                     .flags = (uint8_t)(FETCH_NO_OBJECT | w->flags),
                                     .target = bytes_of_text(FIXTURE_TARGET),
                                     .database_id =
@@ -198,6 +199,58 @@ TEST_F(with_engine, a_tuned_solver_is_ranked_by_its_tuned_time)
     struct message_planned m = plan_simply(f);
     assert_plan(&m, GEMM_SOLVER, PLAN_SOURCE_FIND, 0.04);
     assert_text(m.config, config);
+}
+
+static const struct wanted nearest = { .flags = PLAN_NEAREST, .n = 4 };
+
+TEST_F(with_engine, a_similar_problems_records_are_used_only_on_request)
+{
+    char config[PERF_CONFIG_TEXT_MAX];
+    other_config_of_batch(4, true, 0, config);
+    record_find(f, &f->ann, NAIVE_SOLVER, 0.05);
+    record_find(f, &f->ann, GEMM_SOLVER, 0.02);
+    record_perf(f, &f->ann, config, 0.02);
+
+    struct message_planned m = ask_plan(f, &f->ann, &(struct wanted){ .n = 4 });
+    assert_plan(&m, GEMM_SOLVER, PLAN_SOURCE_HEURISTIC, 0);
+
+    m = ask_plan(f, &f->ann, &nearest);
+    assert_plan(&m, GEMM_SOLVER, PLAN_SOURCE_NEAREST, 0);
+    assert_text(m.config, config);
+    assert_int_equal(users_stat(f, "plans_recorded"), 1);
+}
+
+TEST_F(with_engine, a_similar_problems_fastest_solver_is_chosen)
+{
+    record_find(f, &f->ann, NAIVE_SOLVER, 0.05);
+    record_find(f, &f->ann, GEMM_SOLVER, 0.07);
+    struct message_planned m = ask_plan(f, &f->ann, &nearest);
+    assert_plan(&m, NAIVE_SOLVER, PLAN_SOURCE_NEAREST, 0);
+}
+
+TEST_F(with_engine, the_problems_own_record_comes_before_a_similar_problems)
+{
+    record_find(f, &f->ann, NAIVE_SOLVER, 0.05);
+    struct message_planned m = ask_plan(f, &f->ann, &(struct wanted){ .flags = PLAN_NEAREST });
+    assert_plan(&m, NAIVE_SOLVER, PLAN_SOURCE_FIND, 0.05);
+}
+
+TEST_F(with_engine, a_similar_problems_config_that_does_not_fit_is_skipped)
+{
+    struct message_planned m = plan_simply(f);
+    KILN_AUTO(mem) char *heuristic = bytes_to_text(m.config);
+    record_find(f, &f->ann, GEMM_SOLVER, 0.02);
+    record_perf(f, &f->ann, "1,2", 0.02);
+    m = ask_plan(f, &f->ann, &nearest);
+    assert_plan(&m, GEMM_SOLVER, PLAN_SOURCE_NEAREST, 0);
+    assert_text(m.config, heuristic);
+}
+
+TEST_F(with_engine, another_users_similar_problem_is_not_used)
+{
+    record_find(f, &f->ann, NAIVE_SOLVER, 0.05);
+    struct message_planned m = ask_plan(f, &f->bob, &nearest);
+    assert_plan(&m, GEMM_SOLVER, PLAN_SOURCE_HEURISTIC, 0);
 }
 
 TEST_F(with_engine, plans_from_records_are_counted)
