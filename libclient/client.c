@@ -4,6 +4,7 @@
 #include "common/base/clock.h"
 #include "common/base/paths.h"
 #include "libclient/connection/transport_socket.h"
+#include "libclient/conv/soon.h"
 #include "libclient/sized.h"
 
 #include <kiln/admin.h>
@@ -22,6 +23,8 @@ static void kiln_client_destroy(struct kiln_client *client)
 {
     if (!client)
         return;
+    /* First, because the thread uses the rest of the client. */
+    soon_destroy(atomic_load(&client->soon), !fork_guard_holds(&client->guard));
     multiplexer_destroy(client->multiplexer);
     fallback_destroy(client->fallback);
     answer_cache_destroy(client->cache);

@@ -7,7 +7,7 @@
  * Role       holds the connection multiplexer to kilnd, the in-process cache of answers, and the
  *            defaults
  * Ownership  kiln_client_open / kiln_client_close
- * Threading  immutable, except for multiplexer and cache, which have their own locks
+ * Threading  immutable, except for multiplexer, cache and soon, which have their own locks
  */
 #include "libclient/connection/fallback.h"
 #include "libclient/connection/fork_guard.h"
@@ -16,12 +16,17 @@
 #include "libclient/trace.h"
 
 #include <kiln/client.h>
+#include <stdatomic.h>
+
+struct soon;
 
 struct kiln_client {
     struct multiplexer *multiplexer;
     struct fallback *fallback;
     struct answer_cache *cache;
     struct trace *trace; /* NULL unless KILN_TRACE is set */
+    /* Looks for better plans in the background; NULL before the first find with KILN_FIND_SOON. */
+    _Atomic(struct soon *) soon;
     struct fork_guard guard;
     int timeout_ms;
     /* set by KILN_DISABLE_CACHE or MIOPEN_DISABLE_CACHE */

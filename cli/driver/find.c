@@ -23,6 +23,7 @@ static const struct keyword modes[] = {
     { "3", KILN_FIND_HYBRID },
     { "dynamic_hybrid", KILN_FIND_HYBRID },
     { "5", KILN_FIND_HYBRID },
+    { "soon", KILN_FIND_SOON },
 };
 static const struct keyword enforcements[] = {
     { "none", KILN_ENFORCE_NONE },
@@ -69,7 +70,7 @@ int find_options_read(const struct driver_options *options, struct kiln_conv_opt
                                  .given = options->find_mode,
                                  .words = modes,
                                  .count = sizeof(modes) / sizeof(modes[0]),
-                                 .list = "normal (1), fast (2), hybrid (3)",
+                                 .list = "normal (1), fast (2), hybrid (3), soon",
                                  .otherwise = KILN_FIND_HYBRID };
     const struct choice enforce = { .flag = "--enforce",
                                     .variable = "MIOPEN_FIND_ENFORCE",
@@ -86,6 +87,8 @@ int find_options_read(const struct driver_options *options, struct kiln_conv_opt
     int rc = choose_value(&mode, &o.mode, err);
     if (!rc)
         rc = choose_value(&enforce, &o.enforce, err);
+    if (!rc && options->improve.value > 0 && o.mode != KILN_FIND_SOON)
+        rc = cli_fail(err, KILN_E_INVALID, "--improve works only with '--find-mode soon'");
     if (rc)
         return rc;
     o.budget_ms = options->budget.value < INT_MAX ? (int)options->budget.value : INT_MAX;
@@ -100,7 +103,8 @@ int find_run(const struct find_call *call, struct kiln_conv_result **ret_result,
     struct kiln_conv_options options = *call->options;
     options.device = call->device;
     options.solver = *call->solver ? call->solver : NULL;
-    if (!call->tunes && options.enforce < KILN_ENFORCE_SEARCH && !options.budget_ms)
+    bool is_limited = options.enforce < KILN_ENFORCE_SEARCH && options.mode != KILN_FIND_SOON;
+    if (!call->tunes && is_limited && !options.budget_ms)
         options.budget_ms = call->find_ms;
     if (call->progress) {
         find_progress_init(&progress, call->progress, call->tunes ? "tune" : "find");

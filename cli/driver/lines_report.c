@@ -89,6 +89,12 @@ static void print_stats(const struct measurement *m, FILE *out)
         seconds * 1e3);
 }
 
+static void print_provisional(const struct measurement *m, FILE *out)
+{
+    fprintf(out, "The first plan was %s %s; %u better plans replaced it%s\n", m->first_solver,
+            m->first_config, m->improvements, m->tuned ? "; it is tuned" : "");
+}
+
 static void print_verdict(const struct measurement *m, FILE *out)
 {
     const char *name = directions[m->problem.direction % 3].message;
@@ -125,6 +131,8 @@ void lines_report_print(const struct report_place *place, const struct measureme
         output_error(stderr, "kiln-driver", &unprinted, NULL);
     if (m->found)
         find_warn(m->found, stderr);
+    if (m->provisional)
+        print_provisional(m, out);
     if (m->object_count > 0) {
         print_kernels(m, out);
         print_phases(m, out);

@@ -199,6 +199,7 @@ static int run_convolutions(struct driver_call *call, struct pocl_directory *dir
     struct driver d = { .bench = { .toolchain = call->options.toolchain,
                                    .find = &find,
                                    .find_ms = call->command == DRIVER_RUN ? RUN_FIND_MS : 0,
+                                   .improve_ms = call->options.improve.value,
                                    .progress = call->options.common.json ? NULL : stderr } };
     int rc = find_options_read(&call->options, &find, err);
     if (!rc)

@@ -229,9 +229,63 @@ static int time_steady(struct attempt *a, struct kiln_error *err)
     return KILN_E_OK;
 }
 
+/* ---- better plans ---- */
+
+static int renew_workspace(struct attempt *a, struct kiln_error *err)
+{
+    struct tensors *t = a->tensors;
+    kiln_memory_destroy(KILN_TAKE(t->workspace));
+    return a->m->workspace
+               ? kiln_memory_create(a->bench->device, a->m->workspace, &t->workspace, err)
+               : KILN_E_OK;
+}
+
+/* Takes the best plan so far.  No launch may be in progress. */
+static int take_better_plan(struct attempt *a, struct kiln_error *err)
+{
+    struct measurement *m = a->m;
+    struct kiln_conv_refreshed refreshed = { .size = sizeof(refreshed) };
+    int rc = kiln_conv_plan_refresh(a->bench->client, m->found, &refreshed, err);
+    m->tuned = refreshed.is_tuned;
+    if (rc || !refreshed.is_new)
+        return rc;
+    m->improvements++;
+    m->object_count = 0;
+    kiln_run_destroy(KILN_TAKE(a->run));
+    kiln_plan_unref(KILN_TAKE(a->plan));
+    rc = get_plan(a, err);
+    if (!rc)
+        rc = load_plan(a, err);
+    return rc ? rc : renew_workspace(a, err);
+}
+
+/* Repeats the problem, like a job that takes many steps, until its plan is tuned. */
+static int improve_plan(struct attempt *a, struct kiln_error *err)
+{
+    struct measurement *m = a->m;
+    const struct bench *bench = a->bench;
+    uint64_t end = clock_monotonic_ns() + bench->improve_ms * 1000000;
+    int rc = KILN_E_OK;
+    m->provisional = m->found && kiln_conv_result_generation(m->found) > 0;
+    if (!m->provisional)
+        return KILN_E_OK;
+    snprintf(m->first_solver, sizeof(m->first_solver), "%s", m->solver);
+    snprintf(m->first_config, sizeof(m->first_config), "%s", m->config);
+    while (!rc && !m->tuned && clock_monotonic_ns() < end) {
+        double unused;
+        rc = launch_and_wait(a, 1, &unused, err);
+        bool is_old = kiln_conv_generation(bench->client) != kiln_conv_result_generation(m->found);
+        if (!rc && is_old)
+            rc = take_better_plan(a, err);
+    }
+    return rc;
+}
+
 static int launch_as_requested(struct attempt *a, struct kiln_error *err)
 {
     int rc = launch_and_wait(a, 1, &a->m->time.first, err);
+    if (!rc)
+        rc = improve_plan(a, err);
     uint64_t start = clock_monotonic_ns();
     if (!rc && a->flags->time)
         rc = time_steady(a, err);

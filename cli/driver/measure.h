@@ -20,6 +20,8 @@ struct bench {
     const char *toolchain;
     const struct kiln_conv_options *find; /* how to choose a solver; NULL to use kilnd's plan */
     int find_ms; /* time limit of find for each problem if no budget is given; 0: none */
+    /* With KILN_FIND_SOON: how long to repeat a problem until its plan is tuned. */
+    uint64_t improve_ms;
     FILE *progress;
 };
 
@@ -61,6 +63,11 @@ struct measurement {
     char solver[64], toolchain[64];
     char config[1032];              /* "" if there is nothing to tune */
     struct kiln_conv_result *found; /* owned; NULL if neither find nor tune ran */
+    /* Set if the plan was provisional: the first plan, how often a better one replaced it, and
+     * whether it is tuned. */
+    bool provisional, tuned;
+    char first_solver[64], first_config[1032];
+    unsigned improvements;
     uint64_t workspace;
     struct measured_object objects[MEASURE_OBJECTS_MAX];
     unsigned object_count;

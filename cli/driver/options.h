@@ -16,7 +16,7 @@ struct driver_options {
     struct session_options common;
     const char *device, *hip_library_path, *toolchain;
     const char *find_mode, *enforce, *journal;
-    struct option_number seed, budget;
+    struct option_number seed, budget, improve;
     bool summary, ahead, no_record;
 };
 

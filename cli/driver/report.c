@@ -95,6 +95,16 @@ static struct json *place_json(const struct report_place *place, const struct ki
     return json;
 }
 
+static struct json *provisional_json(const struct measurement *m)
+{
+    struct json *json = json_object();
+    json_set_text(json, "solver", m->first_solver);
+    json_set_text(json, "config", m->first_config);
+    json_set_u64(json, "improvements", m->improvements);
+    json_set_bool(json, "tuned", m->tuned);
+    return json;
+}
+
 static struct json *objects_json(const struct measurement *m)
 {
     struct json *objects = json_array();
@@ -124,6 +134,8 @@ static struct json *measurement_json(const struct report_place *place, const str
     json_set_u64(json, "workspace", m->workspace);
     if (m->found)
         json_set(json, "find", find_json(m->found));
+    if (m->provisional)
+        json_set(json, "provisional", provisional_json(m));
     json_set(json, "kernels", objects_json(m));
     json_set(json, "times", phases_json(&m->time));
     json_set_u64(json, "iterations", m->iterations);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/conv/bench.h"
 
+#include "common/base/clock.h"
 #include "libclient/failure.h"
 
 #include <stdio.h>
@@ -17,6 +18,7 @@
 struct bench {
     struct kiln_device *device;
     struct kiln_stream *stream;
+    struct pace *pace;
     struct problem problem;
     int output;
     uint64_t bytes[3], elements[3];
@@ -194,10 +196,13 @@ enum kiln_code bench_create(const struct bench_options *options, struct bench **
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to measure with");
     b->device = options->device;
     b->stream = options->stream;
+    b->pace = options->pace;
     b->problem = *options->problem;
     measure_tensors(b);
     bool is_given = options->given[0] || options->given[1] || options->given[2];
+    uint64_t began = clock_monotonic_ns();
     enum kiln_code rc = is_given ? take_tensors(b, options->given, err) : make_tensors(b, err);
+    pace_rest(b->pace, began);
     if (!rc)
         rc = error_take(kiln_event_create(b->device, &b->begin, &e), &e, err);
     if (!rc)
@@ -239,6 +244,7 @@ static enum kiln_code launch_timed(void *context, unsigned launches, double *ret
     struct subject *s = context;
     struct bench *b = s->bench;
     struct kiln_error e;
+    uint64_t began = clock_monotonic_ns();
     enum kiln_code rc = error_take(kiln_event_record(b->begin, b->stream, &e), &e, err);
     for (unsigned i = 0; i < launches && !rc; i++)
         rc = launch_subject(s, b->timed, err);
@@ -248,7 +254,14 @@ static enum kiln_code launch_timed(void *context, unsigned launches, double *ret
         rc = error_take(kiln_event_elapsed(b->begin, b->end, ret_ms, &e), &e, err);
     if (!rc && !(*ret_ms >= 0 && *ret_ms <= __DBL_MAX__))
         rc = kiln_fail(err, KILN_GPU_FAULT, "the device's clock measured %g ms", *ret_ms);
+    pace_rest(b->pace, began);
     return rc;
+}
+
+enum kiln_code subject_warm_up(struct subject *subject, struct kiln_err *err)
+{
+    double unused;
+    return launch_timed(subject, 1, &unused, err);
 }
 
 enum kiln_code subject_time(struct subject *subject, const struct timing_limits *limits,
@@ -264,6 +277,7 @@ static enum kiln_code run_checked(struct subject *s, void *to, struct kiln_err *
     struct kiln_error e;
     struct kiln_memory *out = b->checked[b->output];
     size_t size = data_type_size((enum data_type)b->problem.type);
+    uint64_t began = clock_monotonic_ns();
     enum kiln_code rc = error_take(kiln_memory_fill(out, POISON, b->stream, &e), &e, err);
     if (!rc && kiln_plan_workspace(s->plan))
         rc = error_take(kiln_memory_fill(b->workspace, POISON, b->stream, &e), &e, err);
@@ -273,6 +287,7 @@ static enum kiln_code run_checked(struct subject *s, void *to, struct kiln_err *
         rc = finish_stream(b, err);
     if (!rc)
         rc = error_take(kiln_memory_read(out, to, b->compared * size, &e), &e, err);
+    pace_rest(b->pace, began);
     return rc;
 }
 

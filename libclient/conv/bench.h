@@ -16,6 +16,7 @@
  */
 #include "common/protocol/problem.h"
 #include "libclient/conv/operands.h"
+#include "libclient/conv/pace.h"
 #include "libclient/conv/timing.h"
 
 #include <kiln/conv.h>
@@ -31,6 +32,7 @@ struct bench_options {
     /* borrowed; indexed by KILN_TENSOR_X, ...; either all are set or none */
     struct kiln_memory *given[3];
     struct kiln_stream *stream;
+    struct pace *pace; /* borrowed; how long to rest after work on the device; NULL: never */
 };
 /* Returns KILN_UNSUPPORTED for 8-bit integers. */
 KILN_MUST_CHECK enum kiln_code bench_create(const struct bench_options *options,
@@ -50,6 +52,8 @@ KILN_MUST_CHECK enum kiln_code subject_create(struct bench *bench, struct kiln_p
 void subject_destroy(struct subject *subject);
 struct kiln_plan *subject_plan(const struct subject *subject);
 
+/* Launches the subject once and waits for it. */
+KILN_MUST_CHECK enum kiln_code subject_warm_up(struct subject *subject, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code subject_time(struct subject *subject,
                                             const struct timing_limits *limits,
                                             struct timing *ret_timing, struct kiln_err *err);

@@ -6,8 +6,8 @@
 #include "libclient/conv/work.h"
 
 #include "common/base/clock.h"
+#include "libclient/conv/soon.h"
 #include "libclient/failure.h"
-#include "libclient/plans/plan_window.h"
 
 #include <kiln/tuning.h>
 
@@ -20,6 +20,8 @@
 #define TIMED_MS 500.0
 #define HOPELESS 3.0
 #define TUNE_BUDGET_MS 60000
+/* The journal's name of the config of a solver that has nothing to tune. */
+#define NO_CONFIG "-"
 
 static void set_state(struct work_solver *s, int state, const char *reason)
 {
@@ -139,7 +141,7 @@ static enum kiln_code gather_plans(struct batch *b, struct kiln_err *err)
     while (!rc) {
         struct planned planned = { .plan = NULL };
         end = gather_end(b, deadline);
-        rc = plan_window_next(b->window, end, &planned, &why);
+        rc = work_next_plan(b->work, b->window, end, &planned, &why);
         if (rc)
             break;
         take_planned(b, &planned, &why);
@@ -195,20 +197,112 @@ static enum kiln_code time_and_check(struct work *work, struct work_solver *s,
     return KILN_OK;
 }
 
-static enum kiln_code measure_solver(struct work *work, struct work_solver *s, struct kiln_err *err)
+/* ---- beside a job ---- */
+
+/* Returns whether an earlier run of the solver with this config failed or ended its process. */
+static bool is_known_to_fail(struct journal *journal, const char *config, char reason[512])
+{
+    struct search search;
+    struct kiln_err ignored = KILN_ERR_INIT;
+    bool fails = false;
+    search_init(&search, /* ops= */ NULL, NULL);
+    if (journal && journal_read(journal, &search, &ignored) == KILN_OK) {
+        size_t index = search_find(&search, config);
+        const struct search_trial *t = index == SIZE_MAX ? NULL : &search.trials[index];
+        fails = t && t->place == TRIAL_DONE && t->state == KILN_CONV_NOT_RUN;
+        snprintf(reason, 512, "%s", fails && t->reason ? t->reason : "");
+    }
+    search_done(&search);
+    return fails;
+}
+
+static enum kiln_code measure_noted(struct work *work, struct work_solver *s,
+                                    struct subject *subject, struct journal *journal,
+                                    struct kiln_err *err)
+{
+    struct kiln_err why = KILN_ERR_INIT;
+    const char *config = s->config[0] ? s->config : NO_CONFIG;
+    if (is_known_to_fail(journal, config, s->reason)) {
+        s->state = KILN_CONV_NOT_RUN;
+        return KILN_OK;
+    }
+    enum kiln_code rc = work_first_run(work, journal, config, subject, &why)
+                            ? handle_failed_run(work, s, &why, err)
+                            : time_and_check(work, s, subject, err);
+    const struct search_trial trial = { .config = config, .state = s->state, .reason = s->reason };
+    if (s->state == KILN_CONV_NOT_RUN)
+        journal_end(journal, &trial);
+    return rc;
+}
+
+/* Measures a solver, unless the journal says that it fails: a solver that ended a job must not end
+ * the next one. */
+static enum kiln_code measure_beside_job(struct work *work, struct work_solver *s,
+                                         struct subject *subject, struct kiln_err *err)
+{
+    struct journal *journal;
+    enum kiln_code rc = work_open_journal(work, s->solution.solver, &journal, err);
+    if (!rc)
+        rc = measure_noted(work, s, subject, journal, err);
+    journal_close(journal);
+    return rc;
+}
+
+static enum kiln_code measure_plan(struct work *work, struct work_solver *s, struct kiln_err *err)
 {
     struct subject *subject = NULL;
     struct kiln_err why = KILN_ERR_INIT;
-    if (!s->plan)
-        return KILN_OK;
-    if (!work_has_time(work) && work_fastest(work)) {
-        set_state(s, KILN_CONV_UNTIMED, "no time was left");
-        return KILN_OK;
-    }
     if (subject_create(work->bench, s->plan, work_is_winograd(&s->solution), &subject, &why))
         return handle_failed_run(work, s, &why, err);
-    enum kiln_code rc = time_and_check(work, s, subject, err);
+    enum kiln_code rc = work->pace ? measure_beside_job(work, s, subject, err)
+                                   : time_and_check(work, s, subject, err);
     subject_destroy(subject);
+    return rc;
+}
+
+static enum kiln_code measure_solver(struct work *work, struct work_solver *s, struct kiln_err *err)
+{
+    if (!s->plan)
+        return KILN_OK;
+    if (work_has_time(work) || !work_fastest(work))
+        return measure_plan(work, s, err);
+    set_state(s, KILN_CONV_UNTIMED, "no time was left");
+    return KILN_OK;
+}
+
+static bool is_plan_of(const struct work_solver *s, const struct kiln_plan *plan)
+{
+    return strcmp(s->solution.solver, kiln_plan_solver(plan)) == 0 &&
+           strcmp(s->config, kiln_plan_config(plan)) == 0;
+}
+
+static const struct work_solver *find_solver(const struct work *work, const char *name)
+{
+    for (unsigned i = 0; i < work->count; i++) {
+        if (strcmp(work->solvers[i].solution.solver, name) == 0)
+            return &work->solvers[i];
+    }
+    return NULL;
+}
+
+/* Measures the plan that the job uses, unless a solver was measured with its config.  Keeps the
+ * plan if no solver is faster. */
+static enum kiln_code judge_incumbent(struct work *work, struct kiln_err *err)
+{
+    struct kiln_plan *plan = work->incumbent;
+    const struct work_solver *best = work_fastest(work);
+    const struct work_solver *same = plan ? find_solver(work, kiln_plan_solver(plan)) : NULL;
+    if (!best || !same || is_plan_of(same, plan))
+        return KILN_OK;
+    struct work_solver *s = malloc(sizeof(*s));
+    if (!s)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to measure the job's plan");
+    *s = (struct work_solver){ .solution = same->solution, .plan = plan };
+    snprintf(s->config, sizeof(s->config), "%s", kiln_plan_config(plan));
+    enum kiln_code rc = measure_plan(work, s, err);
+    if (!rc && s->state == KILN_CONV_TIMED && s->timing.median_ms <= best->timing.median_ms)
+        work->result->plan = kiln_plan_ref(plan);
+    free(s);
     return rc;
 }
 
@@ -237,7 +331,8 @@ static enum kiln_code ensure_bench(struct work *work, struct kiln_err *err)
         .device = work->device,
         .problem = &work->problem,
         .given = { [KILN_TENSOR_X] = o->x, [KILN_TENSOR_W] = o->w, [KILN_TENSOR_Y] = o->y },
-        .stream = o->stream
+        .stream = o->stream,
+        .pace = work->pace
     };
     return work->bench ? KILN_OK : bench_create(&options, &work->bench, err);
 }
@@ -358,7 +453,8 @@ static enum kiln_code build_result(struct work *work, struct kiln_err *err)
     for (unsigned i = 0; i < work->count && !rc; i++)
         rc = add_entry(work, &work->solvers[i], err);
     conv_list_sort(&work->result->solvers);
-    if (!rc && best && !work->result->plan)
+    bool may_replace = !work->pace || !work->unchecked.code; /* beside a job, only checked plans */
+    if (!rc && best && !work->result->plan && may_replace)
         work->result->plan = kiln_plan_ref(best->plan);
     return rc;
 }
@@ -376,6 +472,8 @@ static bool shall_search(const struct work *work, bool is_tune)
 static enum kiln_code measure_solvers(struct work *work, bool is_tune, struct kiln_err *err)
 {
     bool does_search = shall_search(work, is_tune);
+    if (work->pace && is_tune && !work_needs_tune(work))
+        return KILN_OK; /* the job keeps its plan */
     if (does_search && !work->options.budget_ms)
         work->end_ns = work->start_ns + TUNE_BUDGET_MS * 1000000ull;
     if (!does_search && !is_tune && use_records(work))
@@ -386,7 +484,7 @@ static enum kiln_code measure_solvers(struct work *work, bool is_tune, struct ki
          * other configs to try. */
         !work->unchecked.code)
         rc = work_tune(work, err);
-    return rc;
+    return rc ? rc : judge_incumbent(work, err);
 }
 
 /* Measures, records and reports.  If the device is lost, earlier measurements are still recorded.
@@ -395,13 +493,32 @@ static enum kiln_code run_work(struct work *work, const struct kiln_conv_options
                                bool is_tune, struct kiln_err *err)
 {
     struct kiln_err why = KILN_ERR_INIT;
-    enum kiln_code rc = work_init(work, options, err);
+    enum kiln_code rc = work_begin(work, options, err);
     if (rc)
         return rc;
-    rc = measure_solvers(work, is_tune, err);
+    if (work->options.mode == KILN_FIND_SOON && !is_tune)
+        return soon_find(work, err);
+    rc = work_list(work, err);
+    if (!rc)
+        rc = measure_solvers(work, is_tune, err);
     if (record_solvers(work, &why))
         work->result->not_recorded = why;
     return rc ? rc : build_result(work, err);
+}
+
+enum kiln_code work_run(const struct work *given, const struct kiln_conv_options *options,
+                        bool is_tune, struct kiln_conv_result **ret_result, struct kiln_err *err)
+{
+    struct work *work = malloc(sizeof(*work));
+    if (!work)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to measure with");
+    *work = *given;
+    enum kiln_code rc = run_work(work, options, is_tune, err);
+    if (!rc)
+        *ret_result = KILN_TAKE(work->result);
+    work_done(work);
+    free(work);
+    return rc;
 }
 
 static int find_or_tune(const struct work *given, const struct kiln_conv_options *options,
@@ -410,16 +527,7 @@ static int find_or_tune(const struct work *given, const struct kiln_conv_options
     struct kiln_err e = KILN_ERR_INIT;
     if (!given->public_problem || !ret_result)
         return error_argument(err, "find and tune need a problem and a pointer for the result");
-    struct work *work = malloc(sizeof(*work));
-    if (!work)
-        return error_return(&e, kiln_fail(&e, KILN_NO_MEMORY, "no memory to measure with"), err);
-    *work = *given;
-    enum kiln_code rc = run_work(work, options, is_tune, &e);
-    if (!rc)
-        *ret_result = KILN_TAKE(work->result);
-    work_done(work);
-    free(work);
-    return error_return(&e, rc, err);
+    return error_return(&e, work_run(given, options, is_tune, ret_result, &e), err);
 }
 
 int kiln_conv_find(struct kiln_client *client, const struct kiln_problem *problem,

@@ -14,6 +14,7 @@
 #define LINE_MAX 2048u
 #define FILE_MAX (64u << 20)
 #define PATH_BYTES 4096u
+#define ENDED_DURING_RUN "the process that ran it ended during the run"
 
 struct journal {
     int fd;
@@ -145,13 +146,20 @@ static bool read_result(const struct fields *f, struct search_trial *t)
     return true;
 }
 
+/* Returns false for a trial that was begun but has no result. */
+static bool has_result(const struct search_trial *t)
+{
+    return t->place == TRIAL_DONE && !(t->reason && strcmp(t->reason, ENDED_DURING_RUN) == 0);
+}
+
 static enum kiln_code read_line(char *line, struct search *search, struct kiln_err *err)
 {
     struct fields f = split_fields(line);
     size_t index;
     bool is_begun = f.count == 2 && strcmp(f.list[0], ">") == 0;
+    bool has_survived = f.count == 2 && strcmp(f.list[0], "<") == 0;
     bool has_ended = f.count > 2 && strcmp(f.list[0], "=") == 0;
-    if ((!is_begun && !has_ended) || f.list[1][0] == '\0')
+    if ((!is_begun && !has_survived && !has_ended) || f.list[1][0] == '\0')
         return KILN_OK;
     enum kiln_code rc = search_add(search, f.list[1], &index, err);
     if (rc)
@@ -159,8 +167,12 @@ static enum kiln_code read_line(char *line, struct search *search, struct kiln_e
     struct search_trial *t = &search->trials[index];
     if (is_begun && t->place == TRIAL_UNTRIED) {
         t->state = KILN_CONV_NOT_RUN;
-        t->reason = strdup("the process that ran it ended during the run");
+        t->reason = strdup(ENDED_DURING_RUN);
         t->place = TRIAL_DONE;
+    } else if (has_survived && !has_result(t)) {
+        t->state = KILN_CONV_UNTIMED;
+        t->place = TRIAL_UNTRIED;
+        free(KILN_TAKE(t->reason));
     } else if (has_ended && read_result(&f, t)) {
         t->place = TRIAL_DONE;
     }
@@ -190,13 +202,23 @@ enum kiln_code journal_read(struct journal *journal, struct search *search, stru
     return rc;
 }
 
-void journal_begin(struct journal *journal, const char *config)
+static void write_mark(const struct journal *journal, char mark, const char *config)
 {
     char line[LINE_MAX];
     if (!journal)
         return;
-    snprintf(line, sizeof(line), ">\t%.1000s\n", config);
+    snprintf(line, sizeof(line), "%c\t%.1000s\n", mark, config);
     write_line(journal, line);
+}
+
+void journal_begin(struct journal *journal, const char *config)
+{
+    write_mark(journal, '>', config);
+}
+
+void journal_survive(struct journal *journal, const char *config)
+{
+    write_mark(journal, '<', config);
 }
 
 void journal_end(struct journal *journal, const struct search_trial *trial)

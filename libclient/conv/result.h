@@ -6,7 +6,7 @@
  *
  * Ownership  a result owns its entries and holds a reference to its plan; a list owns its entries'
  *            texts
- * Threading  built by one thread, then immutable
+ * Threading  built by one thread, then immutable, except for the plan (soon.c)
  */
 #include "common/base/err.h"
 #include "libclient/conv/timing.h"
@@ -23,6 +23,10 @@ struct kiln_conv_result {
     struct kiln_plan *plan;
     /* Why recording failed.  KILN_OK if everything was recorded, or there was nothing to record. */
     struct kiln_err not_recorded;
+    /* The watched problem, borrowed from the client; NULL if the plan is final.  soon.c sets both
+     * members. */
+    struct soon_watch *watch;
+    uint64_t generation;
 };
 
 struct kiln_conv_result *conv_result_create(void);

@@ -58,8 +58,9 @@ static enum kiln_code op_next(void *context, uint64_t deadline_ns, struct search
     struct tuner *t = context;
     struct planned planned = { .plan = NULL };
     FAILURE_AUTO struct failure failure = FAILURE_INIT;
-    enum kiln_code rc = plan_window_next(t->window, deadline_ns, &planned, &failure);
+    enum kiln_code rc = work_next_plan(t->work, t->window, deadline_ns, &planned, &failure);
     if (rc) {
+        t->search.has_enough |= pace_is_stopped(t->work->pace);
         *err = failure.err;
         return rc;
     }
@@ -85,10 +86,11 @@ static enum kiln_code op_time(void *context, size_t trial, const struct timing_l
                               struct timing *ret_timing, struct kiln_err *err)
 {
     struct tuner *t = context;
-    struct search_trial *tried = &t->search.trials[trial];
+    const struct search_trial *tried = &t->search.trials[trial];
+    enum kiln_code rc = KILN_OK;
     if (tried->state == KILN_CONV_UNTIMED)
-        journal_begin(t->journal, tried->config);
-    return subject_time(tried->held, limits, ret_timing, err);
+        rc = work_first_run(t->work, t->journal, tried->config, tried->held, err);
+    return rc ? rc : subject_time(tried->held, limits, ret_timing, err);
 }
 
 static enum kiln_code op_check(void *context, size_t trial, uint64_t *ret_checked,
@@ -227,37 +229,41 @@ static enum kiln_code know_neighbours(struct tuner *t, struct kiln_err *err)
 
 static enum kiln_code open_journal(struct tuner *t, struct kiln_err *err)
 {
-    char line[512];
-    const struct work *w = t->work;
-    problem_to_driver(&w->problem, line, sizeof(line));
-    const struct journal_subject subject = { .version = "libkiln " KILN_VERSION,
-                                             .database_id = kiln_device_database_id(w->device),
-                                             .driver = kiln_device_driver(w->device),
-                                             .toolchain = w->toolchain,
-                                             .solver = t->solver->solution.solver,
-                                             .problem = line };
-    if (w->options.journal && !w->options.journal[0])
-        return KILN_OK;
-    enum kiln_code rc = journal_open(w->options.journal, &subject, &t->journal, err);
+    enum kiln_code rc = work_open_journal(t->work, t->solver->solution.solver, &t->journal, err);
     if (!rc)
         rc = journal_read(t->journal, &t->search, err);
     return rc;
 }
 
-static enum kiln_code queue_known(struct tuner *t, struct kiln_err *err)
+/* Queues a config although the journal may have its time.  Beside a job, a config that failed to
+ * run is not run again. */
+static enum kiln_code queue_again(struct tuner *t, const char *config, struct kiln_err *err)
 {
     size_t index;
-    const char *known[] = { t->solver->config, t->solver->solution.config };
+    enum kiln_code rc = search_add(&t->search, config, &index, err);
+    if (rc || (t->work->pace && t->search.trials[index].state == KILN_CONV_NOT_RUN))
+        return rc;
+    t->search.trials[index].place = TRIAL_UNTRIED;
+    t->search.trials[index].state = KILN_CONV_UNTIMED;
+    return tuner_queue(t, config, err);
+}
+
+/* Returns the config of the plan that the job uses, or NULL if that plan has another solver. */
+static const char *config_in_use(const struct tuner *t)
+{
+    const struct kiln_plan *plan = t->work->incumbent;
+    bool is_ours = plan && strcmp(kiln_plan_solver(plan), t->solver->solution.solver) == 0;
+    return is_ours ? kiln_plan_config(plan) : NULL;
+}
+
+static enum kiln_code queue_known(struct tuner *t, struct kiln_err *err)
+{
+    const char *known[] = { t->solver->config, t->solver->solution.config, config_in_use(t) };
     enum kiln_code rc = KILN_OK;
+    for (size_t i = 0; i < 3 && known[i] && !rc; i++)
+        rc = queue_again(t, known[i], err);
     t->known = strcmp(known[0], known[1]) == 0 ? 1 : 2;
-    for (size_t i = 0; i < 2 && !rc; i++) {
-        rc = search_add(&t->search, known[i], &index, err);
-        if (!rc) {
-            t->search.trials[index].place = TRIAL_UNTRIED;
-            t->search.trials[index].state = KILN_CONV_UNTIMED;
-            rc = tuner_queue(t, known[i], err);
-        }
-    }
+    t->known += known[2] && strcmp(known[2], known[0]) != 0 && strcmp(known[2], known[1]) != 0;
     if (!rc)
         rc = queue_remembered(t, err);
     for (size_t i = 0; i < t->search.count; i++)
@@ -451,16 +457,37 @@ static enum kiln_code tune_solver(struct work *work, struct work_solver *solver,
 
 /* ---- all solvers ---- */
 
+static bool updates_configs(const struct work *work)
+{
+    return work->options.enforce == KILN_ENFORCE_DB_UPDATE ||
+           work->options.enforce == KILN_ENFORCE_SEARCH_DB_UPDATE;
+}
+
 static bool is_worth_tuning(struct work *work, const struct work_solver *s)
 {
     const struct work_solver *best = work_fastest(work);
-    bool updates = work->options.enforce == KILN_ENFORCE_DB_UPDATE ||
-                   work->options.enforce == KILN_ENFORCE_SEARCH_DB_UPDATE;
     bool is_known = s->solution.best_config[0] != '\0';
-    if (s->solution.candidates < 2 || !s->plan || (is_known && !updates))
+    if (s->solution.candidates < 2 || !s->plan || (is_known && !updates_configs(work)))
         return false;
     bool is_far = best && s->timing.median_ms > WORTH * best->timing.median_ms;
     return s->state == KILN_CONV_TIMED || (s->state == KILN_CONV_CUT_SHORT && !is_far);
+}
+
+bool work_needs_tune(const struct work *work)
+{
+    double best_ms = 0;
+    bool needs = false;
+    for (unsigned i = 0; i < work->count; i++) {
+        double ms = work->solvers[i].solution.find_ms;
+        if (ms > 0 && (best_ms == 0 || ms < best_ms))
+            best_ms = ms;
+    }
+    for (unsigned i = 0; i < work->count && !needs; i++) {
+        const struct kiln_solution *s = &work->solvers[i].solution;
+        bool is_near = s->find_ms > 0 ? s->find_ms <= WORTH * best_ms : best_ms == 0;
+        needs = s->candidates >= 2 && is_near && (!s->best_config[0] || updates_configs(work));
+    }
+    return needs;
 }
 
 enum kiln_code work_tune(struct work *work, struct kiln_err *err)

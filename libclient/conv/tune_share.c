@@ -227,7 +227,8 @@ enum kiln_code sharing_next_or_wait(struct sharing *sharing, struct kiln_err *er
     enum kiln_code rc = sharing_next(s, err);
     uint64_t now = clock_monotonic_ns();
     if (rc || s->is_stopped || s->is_complete || s->count > 0 || t->queued > before ||
-        !s->has_reported || now >= t->until_ns)
+        !s->has_reported || now >= t->until_ns ||
+        t->work->pace) /* beside a job, other problems are measured meanwhile */
         return rc;
     uint64_t left_ms = (t->until_ns - now) / MS;
     return take_further(s, left_ms < WAIT_MAX_MS ? (int)left_ms : WAIT_MAX_MS, err);

@@ -14,6 +14,9 @@
 #include <string.h>
 
 #define MS 1000000ull
+/* How long a thread beside the job waits before it checks whether it must end.  The wait must not
+ * be much shorter, because connecting to kilnd may take a part of it. */
+#define SLICE_NS (250 * MS)
 
 static enum kiln_code check_range(const char *name, int value, int min, int max,
                                   struct kiln_err *err)
@@ -39,7 +42,9 @@ static enum kiln_code read_options(const struct kiln_conv_options *given,
     o.enforce = o.enforce ? o.enforce : KILN_ENFORCE_NONE;
     o.tier = o.tier ? o.tier : KILN_TUNING_USER;
     o.solver = o.solver && o.solver[0] ? o.solver : NULL;
-    enum kiln_code rc = check_range("mode", o.mode, KILN_FIND_NORMAL, KILN_FIND_HYBRID, err);
+    enum kiln_code rc = o.mode == KILN_FIND_SOON
+                            ? KILN_OK
+                            : check_range("mode", o.mode, KILN_FIND_NORMAL, KILN_FIND_HYBRID, err);
     if (!rc)
         rc = check_range("enforce", o.enforce, KILN_ENFORCE_NONE, KILN_ENFORCE_DB_CLEAN, err);
     if (!rc)
@@ -77,6 +82,7 @@ struct kiln_plan_options work_plan_options(const struct work *work, const char *
                                        .driver = driver[0] ? driver : NULL,
                                        .toolchain = work->options.toolchain,
                                        .solver = solver,
+                                       .priority = work->pace ? KILN_PREFETCH : KILN_INTERACTIVE,
                                        .config = config && config[0] ? config : NULL,
                                        .heuristic = is_clean(work),
                                        .timeout_ms = work->options.timeout_ms };
@@ -129,8 +135,8 @@ static enum kiln_code clean_records(struct work *work, struct kiln_err *err)
     return rc == KILN_E_NOT_FOUND ? KILN_OK : error_take(rc, &e, err);
 }
 
-enum kiln_code work_init(struct work *work, const struct kiln_conv_options *options,
-                         struct kiln_err *err)
+enum kiln_code work_begin(struct work *work, const struct kiln_conv_options *options,
+                          struct kiln_err *err)
 {
     uint64_t unused;
     enum kiln_code rc = read_options(options, &work->options, err);
@@ -146,11 +152,57 @@ enum kiln_code work_init(struct work *work, const struct kiln_conv_options *opti
     if (work->options.budget_ms)
         work->end_ns = work->start_ns + (uint64_t)work->options.budget_ms * MS;
     work->result = conv_result_create();
-    if (!work->result)
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory for results");
-    if (is_clean(work))
-        rc = clean_records(work, err);
+    return work->result ? KILN_OK : kiln_fail(err, KILN_NO_MEMORY, "no memory for results");
+}
+
+enum kiln_code work_list(struct work *work, struct kiln_err *err)
+{
+    enum kiln_code rc = is_clean(work) ? clean_records(work, err) : KILN_OK;
     return rc ? rc : list_solvers(work, err);
+}
+
+enum kiln_code work_next_plan(const struct work *work, struct plan_window *window,
+                              uint64_t deadline_ns, struct planned *ret_planned,
+                              struct failure *failure)
+{
+    enum kiln_code rc = KILN_TIMED_OUT;
+    bool is_last = false;
+    while (rc == KILN_TIMED_OUT && !is_last) {
+        uint64_t slice = clock_monotonic_ns() + SLICE_NS;
+        is_last = !work->pace || slice >= deadline_ns || pace_is_stopped(work->pace);
+        rc = plan_window_next(window, is_last && !pace_is_stopped(work->pace) ? deadline_ns : slice,
+                              ret_planned, failure);
+    }
+    return rc;
+}
+
+enum kiln_code work_first_run(const struct work *work, struct journal *journal, const char *config,
+                              struct subject *subject, struct kiln_err *err)
+{
+    journal_begin(journal, config);
+    if (!work->pace)
+        return KILN_OK;
+    enum kiln_code rc = subject_warm_up(subject, err);
+    if (!rc)
+        journal_survive(journal, config);
+    return rc;
+}
+
+enum kiln_code work_open_journal(const struct work *work, const char *solver,
+                                 struct journal **ret_journal, struct kiln_err *err)
+{
+    char line[512];
+    problem_to_driver(&work->problem, line, sizeof(line));
+    const struct journal_subject subject = { .version = "libkiln " KILN_VERSION,
+                                             .database_id = kiln_device_database_id(work->device),
+                                             .driver = kiln_device_driver(work->device),
+                                             .toolchain = work->toolchain,
+                                             .solver = solver,
+                                             .problem = line };
+    *ret_journal = NULL;
+    if (work->options.journal && !work->options.journal[0])
+        return KILN_OK;
+    return journal_open(work->options.journal, &subject, ret_journal, err);
 }
 
 void work_done(struct work *work)

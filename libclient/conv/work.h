@@ -5,13 +5,16 @@
  * One call of find or tune: its arguments, the solvers that apply, and its progress.
  *
  * Role       find.c fills in the entry of each solver, tune.c improves the entries, and find.c then
- *            records the measurements and returns the result
+ *            records the measurements and returns the result.  soon.c runs find and tune beside the
+ *            job, with |pace| and |incumbent|
  * Ownership  work_done releases everything except what the caller passed
  * Threading  one thread
  */
 #include "libclient/client.h"
 #include "libclient/conv/bench.h"
+#include "libclient/conv/journal.h"
 #include "libclient/conv/result.h"
+#include "libclient/plans/plan_window.h"
 
 #include <kiln/solutions.h>
 #include <kiln/tuning.h>
@@ -48,18 +51,45 @@ struct work {
     char toolchain[512];
     bool has_enough;
     struct kiln_conv_result *result;
+    /* Set if the work runs beside the job, which uses the plan |incumbent|; borrowed. */
+    struct pace *pace;
+    struct kiln_plan *incumbent;
 };
 
-/* Checks and copies the arguments, and asks kilnd which solvers apply. */
-KILN_MUST_CHECK enum kiln_code work_init(struct work *work, const struct kiln_conv_options *options,
-                                         struct kiln_err *err);
+/* Runs find or tune.  |given| has the client, the problem, and |pace| and |incumbent|. */
+KILN_MUST_CHECK enum kiln_code work_run(const struct work *given,
+                                        const struct kiln_conv_options *options, bool is_tune,
+                                        struct kiln_conv_result **ret_result, struct kiln_err *err);
+/* Checks and copies the arguments.  Sends no request. */
+KILN_MUST_CHECK enum kiln_code work_begin(struct work *work,
+                                          const struct kiln_conv_options *options,
+                                          struct kiln_err *err);
+
+/* Asks kilnd which solvers apply. */
+KILN_MUST_CHECK enum kiln_code work_list(struct work *work, struct kiln_err *err);
 void work_done(struct work *work);
+/* Returns whether a solver that may become the fastest, according to the records, was never tuned.
+ * Without records, returns true. */
+bool work_needs_tune(const struct work *work);
 KILN_MUST_CHECK enum kiln_code work_tune(struct work *work, struct kiln_err *err);
 
 struct kiln_plan_options work_plan_options(const struct work *work, const char *solver,
                                            const char *config);
 uint64_t work_deadline(const struct work *work);
 bool work_has_time(const struct work *work);
+/* Like plan_window_next.  Also returns KILN_TIMED_OUT soon after |pace| was stopped. */
+KILN_MUST_CHECK enum kiln_code work_next_plan(const struct work *work, struct plan_window *window,
+                                              uint64_t deadline_ns, struct planned *ret_planned,
+                                              struct failure *failure);
+/* Notes in the journal that |config| begins to run.  Beside a job, runs it once, and notes that it
+ * ran: a trial with rests takes long, and the job may end meanwhile. */
+KILN_MUST_CHECK enum kiln_code work_first_run(const struct work *work, struct journal *journal,
+                                              const char *config, struct subject *subject,
+                                              struct kiln_err *err);
+/* Opens the solver's journal.  |ret_journal| becomes NULL if no journal is to be used. */
+KILN_MUST_CHECK enum kiln_code work_open_journal(const struct work *work, const char *solver,
+                                                 struct journal **ret_journal,
+                                                 struct kiln_err *err);
 bool work_is_winograd(const struct kiln_solution *solution);
 /* Returns the fastest solver that has a time and a correct result, or NULL. */
 struct work_solver *work_fastest(struct work *work);

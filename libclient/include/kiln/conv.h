@@ -16,7 +16,9 @@
  *            kiln_conv_result_recorded gives the reason.
  * Ownership  A result is released with kiln_conv_result_free.  The texts and the plan of a result
  *            are borrowed and stay valid until the result is released.
- * Threads    One call uses the calling thread and the device's queues.  Results are immutable.
+ * Threads    One call uses the calling thread and the device's queues.  Results are immutable,
+ * except that kiln_conv_plan_refresh replaces the plan: only one thread at a time may use a result
+ * that is being refreshed.
  */
 #include <kiln/run.h>
 
@@ -32,6 +34,10 @@ enum {
      * Time nothing. */
     KILN_FIND_FAST = 2,
     KILN_FIND_HYBRID = 3, /* use recorded results; if there are none, act like KILN_FIND_NORMAL */
+    /* Not a value of MIOPEN_FIND_MODE.  Return a provisional plan and time nothing: a plan by the
+     * problem's records, else by the records of a similar problem, else by the heuristic.  A thread
+     * of the client then looks for a better plan (see kiln_conv_plan_refresh). */
+    KILN_FIND_SOON = 100,
 };
 /* The values are those of MIOPEN_FIND_ENFORCE. */
 enum {
@@ -81,6 +87,9 @@ struct kiln_conv_options {
     const char *journal;
     kiln_conv_report_fn *reported; /* may be NULL */
     void *context;
+    /* For KILN_FIND_SOON.  1: the plan is final, and nothing is measured.  The variable
+     * KILN_PLANS=frozen does the same for the whole process. */
+    int frozen;
 };
 
 enum {
@@ -148,6 +157,47 @@ int kiln_conv_result_trial(const struct kiln_conv_result *result, unsigned index
 int kiln_conv_result_recorded(const struct kiln_conv_result *result, struct kiln_error *err);
 /* Returns the plan of the fastest solver, or NULL if no solver has a time. */
 struct kiln_plan *kiln_conv_result_plan(const struct kiln_conv_result *result);
+
+/* ---- better plans (KILN_FIND_SOON) ---- */
+
+/*
+ * After a find with KILN_FIND_SOON, a thread of the client measures on |device|, on a stream of its
+ * own: first every solver of each problem, then the perf configs of each problem (kiln_conv_tune,
+ * within |budget_ms|).  The thread allocates its own tensors, so |x|, |w|, |y|, |stream| and
+ * |reported| are not used.  It works for KILN_SOON_BUDGET milliseconds (default 50) of each second.
+ * With 0, nothing is measured.  A plan is replaced only by one that was correct, and faster in the
+ * same measurement.
+ *
+ * Between two steps, a job compares generations, and refreshes its results if they differ:
+ *
+ *     if (kiln_conv_generation(client) != kiln_conv_result_generation(result))
+ *         kiln_conv_plan_refresh(client, result, &refreshed, &err);
+ *
+ * The thread ends in kiln_client_close, which waits for the measurement in progress.
+ */
+
+/* Returns a number that grows when a better plan of any of the client's problems is ready, and when
+ * all measurements of a problem are done.  Reads memory only: sends no request and takes no lock.
+ * 0 before the first find with KILN_FIND_SOON. */
+uint64_t kiln_conv_generation(const struct kiln_client *client);
+/* Returns the client's generation when the result's plan was obtained or refreshed; 0 if the plan
+ * is final. */
+uint64_t kiln_conv_result_generation(const struct kiln_conv_result *result);
+
+struct kiln_conv_refreshed {
+    size_t size;
+    int is_new; /* 1: the result has another plan than before */
+    /* 1: the thread has no further measurements to make for this problem */
+    int is_tuned;
+};
+/* Takes the best plan so far into |result|, which releases its old plan.  The kernels of the new
+ * plan are in memory, so the call neither sends a request nor waits.  The plan may need another
+ * workspace (kiln_plan_workspace).  The entries of the result stay as they were.  |client| must be
+ * the one that found the result.  |ret_refreshed| may be NULL.  Does nothing if the plan is final.
+ */
+int kiln_conv_plan_refresh(struct kiln_client *client, struct kiln_conv_result *result,
+                           struct kiln_conv_refreshed *ret_refreshed, struct kiln_error *err);
+
 /* Returns the state's name, such as "TIMED", or "?" for an unknown state.  Static storage. */
 const char *kiln_conv_state_name(int state);
 

@@ -87,6 +87,21 @@ static enum kiln_code finish(struct kiln_device *device, void *stream, struct ki
     return lost(device, err);
 }
 
+static enum kiln_code create_stream(struct kiln_device *device, void **ret_stream,
+                                    struct kiln_err *err)
+{
+    *ret_stream = malloc(1);
+    assert_non_null(*ret_stream);
+    return lost(device, err);
+}
+
+static void drop_stream(struct kiln_device *device, void *stream, bool is_ours)
+{
+    (void)device;
+    assert_true(is_ours);
+    free(stream);
+}
+
 static enum kiln_code create_event(struct kiln_device *device, void **ret_event,
                                    struct kiln_err *err)
 {
@@ -193,6 +208,8 @@ static const struct device_ops ops = {
     .read = read_memory,
     .fill = fill,
     .finish = finish,
+    .create_stream = create_stream,
+    .drop_stream = drop_stream,
     .create_event = create_event,
     .drop_event = drop_event,
     .record = record,

@@ -136,6 +136,8 @@ static void answer_plan(struct conv_fixture *f, const struct fake_request *rq)
     const char *known = s && s->has_space ? by_record ? s->best : "0,1" : "";
     snprintf(config, sizeof(config), "%.*s", (int)asked.config.size,
              (const char *)asked.config.data);
+    if (!config[0] && f->near_config && (asked.flags & PLAN_NEAREST))
+        known = f->near_config;
     if (!config[0])
         snprintf(config, sizeof(config), "%s", known);
     if (f->busy && ((s && strcmp(s->name, f->busy) == 0) || strcmp(config, f->busy) == 0)) {

@@ -43,6 +43,7 @@ struct conv_fixture {
     const char *wrong_config, *fatal_config, *uncompiled_config;
     const char *busy;          /* solver or config for which kilnd answers BUSY */
     const char *greedy_config; /* a config whose workspace is larger than the device's memory */
+    const char *near_config;   /* config of a plan by the records of a similar problem */
     const char *not_built_in;  /* solvers without built-in kernels, such as "A B" */
     const char *silent;        /* solver for which kilnd never answers */
     bool silent_plans, all_taken, loses_lease;

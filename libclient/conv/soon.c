@@ -1,0 +1,521 @@
+/* SPDX-License-Identifier: MIT */
+#include "libclient/conv/soon.h"
+
+#include "common/base/units.h"
+#include "libclient/conv/pace.h"
+#include "libclient/device/device.h"
+#include "libclient/failure.h"
+#include "libclient/plans/plan.h"
+#include "libclient/plans/problem.h"
+#include "libclient/sized.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PLANS_VARIABLE "KILN_PLANS"
+#define BUDGET_VARIABLE "KILN_SOON_BUDGET"
+#define BUDGET_MS 50u
+/* Maximum number of watched problems.  Plans of further problems are final. */
+#define WATCHES_MAX 4096u
+/* A find or tune that failed because kilnd was overloaded or absent is tried again, up to
+ * ATTEMPTS_MAX times in all. */
+#define ATTEMPTS_MAX 3u
+#define RETRY_NS 1000000000ull
+
+enum stage { STAGE_FIND, STAGE_TUNE, STAGE_TUNED };
+
+struct soon_watch {
+    struct list_link link;
+    struct soon *soon;
+    struct kiln_problem problem;
+    struct problem wire;
+    /* |device| is a counted reference; texts are owned */
+    struct kiln_conv_options options;
+    unsigned attempts; /* used only by the thread */
+    /* The members below are guarded by the lock. */
+    struct kiln_plan *plan; /* owned: the best plan so far */
+    enum stage stage;
+};
+
+struct soon {
+    struct list_link link;      /* in the list |living| */
+    struct kiln_client *client; /* borrowed */
+    pthread_mutex_t mutex;
+    pthread_cond_t changed; /* the thread has work, or must end */
+    struct list watches;
+    unsigned count;
+    struct pace pace;
+    bool has_thread; /* false if the budget is 0, and when the thread was joined */
+    pthread_t thread;
+    atomic_ulong generation;
+};
+
+/* ---- settings ---- */
+
+static enum kiln_code read_frozen(const struct work *work, bool *ret_frozen, struct kiln_err *err)
+{
+    const char *text = getenv(PLANS_VARIABLE);
+    *ret_frozen = work->options.frozen;
+    if (!text || !text[0])
+        return KILN_OK;
+    if (strcmp(text, "frozen") != 0)
+        return kiln_fail(err, KILN_INVALID,
+                         PLANS_VARIABLE " is '%.100s': set it to 'frozen', or do not set it", text);
+    *ret_frozen = true;
+    return KILN_OK;
+}
+
+static enum kiln_code read_budget(unsigned *ret_ms, struct kiln_err *err)
+{
+    const char *text = getenv(BUDGET_VARIABLE);
+    uint64_t ms = BUDGET_MS;
+    if (text && text[0] && !units_parse_number(text, PACE_MAX_MS, &ms))
+        return kiln_fail(err, KILN_INVALID,
+                         BUDGET_VARIABLE " is '%.100s': give milliseconds per second, 0 to %u",
+                         text, PACE_MAX_MS);
+    *ret_ms = (unsigned)ms;
+    return KILN_OK;
+}
+
+/* ---- watched problems ---- */
+
+static bool is_same_text(const char *a, const char *b)
+{
+    return strcmp(a ? a : "", b ? b : "") == 0;
+}
+
+static bool is_watch_of(const struct soon_watch *w, const struct work *work)
+{
+    return w->options.device == work->device &&
+           memcmp(&w->wire, &work->problem, sizeof(w->wire)) == 0 &&
+           is_same_text(w->options.solver, work->options.solver) &&
+           is_same_text(w->options.toolchain, work->options.toolchain);
+}
+
+static struct soon_watch *find_watch(struct soon *s, const struct work *work)
+{
+    LIST_EACH (&s->watches, struct soon_watch, link, w) {
+        if (is_watch_of(w, work))
+            return w;
+    }
+    return NULL;
+}
+
+static void soon_watch_destroy(struct soon_watch *w)
+{
+    if (!w)
+        return;
+    kiln_plan_unref(w->plan);
+    device_unref(w->options.device);
+    free((char *)(uintptr_t)w->options.solver);
+    free((char *)(uintptr_t)w->options.toolchain);
+    free((char *)(uintptr_t)w->options.journal);
+    free(w);
+}
+
+static bool copy_text(const char **text)
+{
+    *text = *text ? strdup(*text) : NULL;
+    return *text;
+}
+
+static struct soon_watch *create_watch(struct soon *s, const struct work *work)
+{
+    struct soon_watch *w = calloc(1, sizeof(*w));
+    if (!w)
+        return NULL;
+    const struct kiln_conv_options *o = &work->options;
+    w->soon = s;
+    w->wire = work->problem;
+    sized_copy(&w->problem, sizeof(w->problem), work->public_problem, work->public_problem->size);
+    w->problem.size = sizeof(w->problem);
+    w->options = (struct kiln_conv_options){ .size = sizeof(w->options),
+                                             .device = device_ref(work->device),
+                                             .timeout_ms = o->timeout_ms,
+                                             .mode = KILN_FIND_HYBRID,
+                                             .enforce = o->enforce,
+                                             .budget_ms = o->budget_ms,
+                                             .solver = o->solver,
+                                             .toolchain = o->toolchain,
+                                             .no_record = o->no_record,
+                                             .tier = o->tier,
+                                             .journal = o->journal };
+    bool has_solver = copy_text(&w->options.solver), has_name = copy_text(&w->options.toolchain);
+    bool has_journal = copy_text(&w->options.journal);
+    if (has_solver == !!o->solver && has_name == !!o->toolchain && has_journal == !!o->journal)
+        return w;
+    soon_watch_destroy(w);
+    return NULL;
+}
+
+/* ---- the thread ---- */
+
+/* Returns the watched problem to measure next, or NULL if there is none.  A find gains more than a
+ * tune, so every problem is found before the first one is tuned. */
+static struct soon_watch *choose_watch(const struct soon *s)
+{
+    struct soon_watch *best = NULL;
+    LIST_EACH (&s->watches, struct soon_watch, link, w) {
+        if (w->stage != STAGE_TUNED && (!best || w->stage < best->stage))
+            best = w;
+    }
+    return best;
+}
+
+static struct soon_watch *next_watch(struct soon *s, struct kiln_plan **ret_incumbent,
+                                     enum stage *ret_stage)
+{
+    struct soon_watch *w = NULL;
+    pthread_mutex_lock(&s->mutex);
+    while (!pace_is_stopped(&s->pace) && !(w = choose_watch(s)))
+        pthread_cond_wait(&s->changed, &s->mutex);
+    bool ends = pace_is_stopped(&s->pace);
+    if (!ends) {
+        *ret_incumbent = kiln_plan_ref(w->plan);
+        *ret_stage = w->stage;
+    }
+    pthread_mutex_unlock(&s->mutex);
+    return ends ? NULL : w;
+}
+
+static bool is_same_plan(const struct kiln_plan *a, const struct kiln_plan *b)
+{
+    return strcmp(kiln_plan_solver(a), kiln_plan_solver(b)) == 0 &&
+           strcmp(kiln_plan_config(a), kiln_plan_config(b)) == 0;
+}
+
+/* Publishes the plan that find or tune chose, and moves on to the next stage.  |plan| is NULL if
+ * there is none. */
+static void publish(struct soon_watch *w, struct kiln_plan *plan, enum stage next)
+{
+    struct soon *s = w->soon;
+    struct kiln_plan *old = NULL;
+    pthread_mutex_lock(&s->mutex);
+    bool is_new = plan && !is_same_plan(plan, w->plan);
+    if (is_new) {
+        old = w->plan;
+        w->plan = kiln_plan_ref(plan);
+    }
+    w->stage = next;
+    if (is_new || next == STAGE_TUNED)
+        atomic_fetch_add(&s->generation, 1);
+    pthread_mutex_unlock(&s->mutex);
+    kiln_plan_unref(old);
+}
+
+static int report_stop(void *context, const struct kiln_conv_progress *progress)
+{
+    const struct soon *s = context;
+    (void)progress;
+    return pace_is_stopped(&s->pace);
+}
+
+static enum kiln_code run_stage(struct soon_watch *w, enum stage stage, struct kiln_plan *incumbent,
+                                struct kiln_conv_result **ret_result, struct kiln_err *err)
+{
+    struct kiln_error e;
+    struct kiln_conv_options options = w->options;
+    const struct work given = { .client = w->soon->client,
+                                .public_problem = &w->problem,
+                                .pace = &w->soon->pace,
+                                .incumbent = incumbent };
+    enum kiln_code rc =
+        error_take(kiln_stream_create(options.device, &options.stream, &e), &e, err);
+    if (rc)
+        return rc;
+    options.reported = report_stop;
+    options.context = w->soon;
+    if (stage == STAGE_FIND)
+        options.budget_ms = 0;
+    rc = work_run(&given, &options, stage == STAGE_TUNE, ret_result, err);
+    kiln_stream_destroy(options.stream);
+    return rc;
+}
+
+/* Returns the stage after |stage| ended with |rc|.  No stage follows a lost device. */
+static enum stage stage_after(struct soon_watch *w, enum stage stage, enum kiln_code rc)
+{
+    if (rc != KILN_GPU_FAULT && kiln_code_is_retryable(rc) && ++w->attempts < ATTEMPTS_MAX) {
+        pace_wait(&w->soon->pace, RETRY_NS);
+        return stage;
+    }
+    w->attempts = 0;
+    return rc == KILN_GPU_FAULT ? STAGE_TUNED : stage + 1;
+}
+
+static void *improve_plans(void *context)
+{
+    struct soon *s = context;
+    struct kiln_plan *incumbent = NULL;
+    struct soon_watch *w;
+    enum stage stage;
+    while ((w = next_watch(s, &incumbent, &stage))) {
+        struct kiln_err err = KILN_ERR_INIT;
+        struct kiln_conv_result *result = NULL;
+        enum kiln_code rc = run_stage(w, stage, incumbent, &result, &err);
+        enum stage next = stage_after(w, stage, rc);
+        publish(w, result ? kiln_conv_result_plan(result) : NULL, next);
+        kiln_conv_result_free(result);
+        kiln_plan_unref(incumbent);
+    }
+    return NULL;
+}
+
+/* Starts the thread without signals, which are for the job's own threads. */
+static enum kiln_code start_thread(struct soon *s, struct kiln_err *err)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int rc = pthread_create(&s->thread, NULL, improve_plans, s);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    s->has_thread = rc == 0;
+    return rc ? kiln_fail_errno(err, rc, "no thread can be started that looks for better plans")
+              : KILN_OK;
+}
+
+/* ---- creation ---- */
+
+/* Guards the creation of every struct soon, the list |living|, and |has_thread|. */
+static pthread_mutex_t living_mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct list living = LIST_INIT(living);
+
+/* Stops the thread and waits for its end.  The caller holds |living_mutex|. */
+static void stop_thread(struct soon *s)
+{
+    pace_stop(&s->pace);
+    pthread_mutex_lock(&s->mutex);
+    pthread_cond_signal(&s->changed);
+    pthread_mutex_unlock(&s->mutex);
+    if (s->has_thread)
+        pthread_join(s->thread, NULL);
+    s->has_thread = false;
+}
+
+/* Runs when the process exits: a thread must not use a GPU runtime that is being unloaded. */
+static void stop_threads(void)
+{
+    pthread_mutex_lock(&living_mutex);
+    LIST_EACH (&living, struct soon, link, s) {
+        if (fork_guard_holds(&s->client->guard))
+            stop_thread(s);
+    }
+    pthread_mutex_unlock(&living_mutex);
+}
+
+static void register_exit(void) { (void)atexit(stop_threads); }
+
+static void soon_free(struct soon *s)
+{
+    LIST_EACH (&s->watches, struct soon_watch, link, w) {
+        list_remove(&w->link);
+        soon_watch_destroy(w);
+    }
+    pace_done(&s->pace);
+    pthread_cond_destroy(&s->changed);
+    pthread_mutex_destroy(&s->mutex);
+    free(s);
+}
+
+void soon_destroy(struct soon *soon, bool is_child)
+{
+    if (!soon || is_child)
+        return;
+    pthread_mutex_lock(&living_mutex);
+    list_remove(&soon->link);
+    stop_thread(soon);
+    pthread_mutex_unlock(&living_mutex);
+    soon_free(soon);
+}
+
+static enum kiln_code soon_create(struct kiln_client *client, unsigned budget_ms,
+                                  struct soon **ret_soon, struct kiln_err *err)
+{
+    struct soon *s = calloc(1, sizeof(*s));
+    if (!s)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to look for better plans");
+    s->client = client;
+    s->watches = (struct list)LIST_INIT(s->watches);
+    pthread_mutex_init(&s->mutex, NULL);
+    pthread_cond_init(&s->changed, NULL);
+    pace_init(&s->pace, budget_ms);
+    atomic_init(&s->generation, 1);
+    enum kiln_code rc = budget_ms > 0 ? start_thread(s, err) : KILN_OK;
+    if (rc)
+        soon_free(s);
+    else
+        *ret_soon = s;
+    return rc;
+}
+
+static enum kiln_code soon_of(struct kiln_client *client, unsigned budget_ms,
+                              struct soon **ret_soon, struct kiln_err *err)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    enum kiln_code rc = KILN_OK;
+    pthread_once(&once, register_exit);
+    pthread_mutex_lock(&living_mutex);
+    struct soon *s = atomic_load(&client->soon);
+    if (!s) {
+        rc = soon_create(client, budget_ms, &s, err);
+        if (!rc)
+            list_append(&living, &s->link);
+    }
+    if (!rc)
+        atomic_store(&client->soon, s);
+    pthread_mutex_unlock(&living_mutex);
+    if (!rc)
+        *ret_soon = s;
+    return rc;
+}
+
+/* ---- find ---- */
+
+static enum kiln_code ask_plan(const struct work *work, bool by_heuristic,
+                               struct kiln_plan **ret_plan, struct kiln_err *err)
+{
+    struct kiln_error e;
+    struct kiln_plan_options options = work_plan_options(work, work->options.solver, NULL);
+    options.nearest = 1;
+    options.heuristic |= by_heuristic;
+    return error_take(kiln_plan_get(work->client, work->public_problem, &options, ret_plan, &e), &e,
+                      err);
+}
+
+/* Gets a plan by the problem's records, by those of a similar problem, or by the heuristic.  A
+ * recorded config that does not compile on this host must not cost the job its plan. */
+static enum kiln_code get_plan(struct work *work, struct kiln_err *err)
+{
+    struct kiln_err why = KILN_ERR_INIT;
+    struct kiln_plan **plan = &work->result->plan;
+    enum kiln_code rc = ask_plan(work, /* by_heuristic= */ false, plan, &why);
+    if (rc == KILN_COMPILE_FAILED)
+        return ask_plan(work, /* by_heuristic= */ true, plan, err);
+    return rc ? kiln_fail(err, rc, "%s", why.text) : KILN_OK;
+}
+
+static enum kiln_code add_entry(struct work *work, struct kiln_err *err)
+{
+    const struct kiln_plan *plan = work->result->plan;
+    double ms = kiln_plan_expected_ms(plan);
+    const struct kiln_conv_entry entry = { .solver = kiln_plan_solver(plan),
+                                           .config = kiln_plan_config(plan),
+                                           .state = ms > 0 ? KILN_CONV_RECORDED : KILN_CONV_UNTIMED,
+                                           .median_ms = ms,
+                                           .workspace = kiln_plan_workspace(plan),
+                                           .reason = ms > 0 ? "" : "no time was recorded" };
+    return conv_list_add(&work->result->solvers, &entry, err);
+}
+
+static void mark_provisional(struct kiln_conv_result *result, struct soon_watch *w)
+{
+    struct kiln_plan *old = result->plan;
+    result->watch = w;
+    result->plan = kiln_plan_ref(w->plan);
+    result->generation = atomic_load(&w->soon->generation);
+    kiln_plan_unref(old);
+}
+
+/* Takes the best plan so far if the client watches the problem already.  Otherwise begins to watch
+ * the problem if the result has a plan. */
+static enum kiln_code watch_problem(struct soon *s, struct work *work, struct kiln_err *err)
+{
+    enum kiln_code rc = KILN_OK;
+    pthread_mutex_lock(&s->mutex);
+    struct soon_watch *w = find_watch(s, work);
+    if (!w && work->result->plan) {
+        w = s->count < WATCHES_MAX ? create_watch(s, work) : NULL;
+        rc = w ? KILN_OK
+               : kiln_fail(err, KILN_FULL, "the client cannot watch more than %u problems",
+                           s->count);
+        if (w) {
+            w->plan = kiln_plan_ref(work->result->plan);
+            list_append(&s->watches, &w->link);
+            s->count++;
+            pthread_cond_signal(&s->changed);
+        }
+    }
+    if (w)
+        mark_provisional(work->result, w);
+    pthread_mutex_unlock(&s->mutex);
+    return rc;
+}
+
+enum kiln_code soon_find(struct work *work, struct kiln_err *err)
+{
+    bool is_frozen;
+    unsigned budget_ms = 0;
+    struct soon *s = NULL;
+    struct kiln_err *untuned = &work->result->not_recorded;
+    enum kiln_code rc = read_frozen(work, &is_frozen, err);
+    if (!rc)
+        rc = read_budget(&budget_ms, err);
+    /* Without a thread, the job still gets its plan, and learns why no better one will come. */
+    bool is_watched = !rc && !is_frozen && soon_of(work->client, budget_ms, &s, untuned) == KILN_OK;
+    if (is_watched)
+        rc = watch_problem(s, work, err);
+    if (!rc && !work->result->plan)
+        rc = get_plan(work, err);
+    if (!rc && is_watched && watch_problem(s, work, untuned))
+        (void)kiln_while(untuned, "this plan is final");
+    return rc ? rc : add_entry(work, err);
+}
+
+/* ---- public ---- */
+
+uint64_t kiln_conv_generation(const struct kiln_client *client)
+{
+    struct soon *s = client ? atomic_load(&client->soon) : NULL;
+    return s ? atomic_load_explicit(&s->generation, memory_order_acquire) : 0;
+}
+
+uint64_t kiln_conv_result_generation(const struct kiln_conv_result *result)
+{
+    return result->generation;
+}
+
+static void refresh(struct kiln_conv_result *result, struct kiln_conv_refreshed *ret_refreshed)
+{
+    struct soon_watch *w = result->watch;
+    struct kiln_plan *old = NULL;
+    *ret_refreshed = (struct kiln_conv_refreshed){ .size = ret_refreshed->size };
+    if (!w)
+        return;
+    pthread_mutex_lock(&w->soon->mutex);
+    if (w->plan != result->plan) {
+        old = result->plan;
+        result->plan = kiln_plan_ref(w->plan);
+        ret_refreshed->is_new = 1;
+    }
+    result->generation = atomic_load(&w->soon->generation);
+    ret_refreshed->is_tuned = w->stage == STAGE_TUNED;
+    pthread_mutex_unlock(&w->soon->mutex);
+    kiln_plan_unref(old);
+}
+
+int kiln_conv_plan_refresh(struct kiln_client *client, struct kiln_conv_result *result,
+                           struct kiln_conv_refreshed *ret_refreshed, struct kiln_error *err)
+{
+    uint64_t unused;
+    struct kiln_err e = KILN_ERR_INIT;
+    struct kiln_conv_refreshed refreshed = { .size = sizeof(refreshed) };
+    if (!result)
+        return error_argument(err, "kiln_conv_plan_refresh needs a result");
+    if (ret_refreshed &&
+        !sized_is_fine(ret_refreshed->size, SIZED_TO(struct kiln_conv_refreshed, is_tuned)))
+        return error_argument(err,
+                              "kiln_conv_refreshed.size is not set: give it sizeof the struct");
+    enum kiln_code rc = client_enter(client, 0, &unused, &e);
+    if (!rc && result->watch && result->watch->soon->client != client)
+        rc = kiln_fail(&e, KILN_INVALID, "the result belongs to another client");
+    if (rc)
+        return error_return(&e, rc, err);
+    refresh(result, &refreshed);
+    if (ret_refreshed) {
+        size_t size = ret_refreshed->size;
+        memcpy(ret_refreshed, &refreshed, size < sizeof(refreshed) ? size : sizeof(refreshed));
+        ret_refreshed->size = size;
+    }
+    return KILN_E_OK;
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/* Jobs on PoCL begin with provisional plans, and take better ones while they run. */
+#include "tests/integration/steps.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+/* PoCL runs on the CPU, so the problem is small. */
+#define PROBLEM \
+    "conv", "-n", "1", "-c", "8", "-H", "8", "-W", "8", "-k", "8", "-y", "1", "-x", "1", "-F", "1"
+#define SOON "--find-mode", "soon", "--improve", "10m"
+
+struct fixture {
+    struct daemon_process daemon;
+    struct program_result result;
+    struct json *json;
+};
+
+SET_UP(set_up)
+{
+    daemon_process_init(&f->daemon);
+    test_unsetenv("MIOPEN_FIND_MODE", "MIOPEN_FIND_ENFORCE", "KILN_PLANS");
+    test_setenv("KILN_SOON_BUDGET", "1000"); /* without rests, because tests must be short */
+    daemon_process_start(&f->daemon);
+    run_program(&f->daemon, &f->result, "kiln-driver", "devices", "--json", NULL);
+    SKIP_IF(!strstr(f->result.output, "opencl:0"), "no OpenCL device here: %.200s",
+            f->result.output);
+}
+
+TEAR_DOWN(tear_down) { json_destroy(f->json); }
+
+FIXTURE(soon, set_up, tear_down);
+
+#define DRIVER "kiln-driver", "--device", "opencl:0", "--json", PROBLEM
+#define driver(f, ...) run_program(&(f)->daemon, &(f)->result, DRIVER, __VA_ARGS__, NULL)
+
+/* Returns the result of the convolution, which kiln-driver compared with the CPU's. */
+static const struct json *result_of(struct fixture *f)
+{
+    expect_status(&f->result, 0, "");
+    json_destroy(f->json);
+    f->json = printed_json(&f->result);
+    const struct json *first = json_first(json_get(f->json, "results"));
+    assert_non_null(first);
+    assert_true(json_get_bool(first, "checked", false));
+    return first;
+}
+
+static void expect_text(const struct json *json, const char *member, const char *wanted)
+{
+    assert_string_equal(json_get_text(json, member, ""), wanted);
+}
+
+static void wait_for_success(pid_t pid, int out, struct program_result *ret_result)
+{
+    size_t size = 0;
+    ssize_t count = 1;
+    while (count > 0 && size + 1 < sizeof(ret_result->output)) {
+        count = read(out, ret_result->output + size, sizeof(ret_result->output) - 1 - size);
+        size += count > 0 ? (size_t)count : 0;
+    }
+    ret_result->output[size] = '\0';
+    close(out);
+    ret_result->status = wait_program(pid);
+}
+
+/* The next job begins with the plan with which the first two ended. */
+TEST_F(soon, two_jobs_improve_a_plan_that_the_next_job_begins_with)
+{
+    pid_t pids[2];
+    int outs[2];
+    for (int i = 0; i < 2; i++)
+        pids[i] = start_program(&f->daemon, &outs[i], DRIVER, SOON, "--budget", "2s", NULL);
+    for (int i = 0; i < 2; i++) {
+        wait_for_success(pids[i], outs[i], &f->result);
+        const struct json *provisional = json_get(result_of(f), "provisional");
+        assert_true(json_get_bool(provisional, "tuned", false));
+    }
+    assert_true(daemon_stat(&f->daemon, "tuning_leases") >= 2);
+
+    driver(f, "-t", "0");
+    char solver[64], config[128];
+    const struct json *r = result_of(f);
+    snprintf(solver, sizeof(solver), "%s", json_get_text(r, "solver", ""));
+    snprintf(config, sizeof(config), "%s", json_get_text(r, "config", ""));
+    test_setenv("KILN_PLANS", "frozen");
+    driver(f, SOON);
+    r = result_of(f);
+    assert_null(json_get(r, "provisional"));
+    expect_text(r, "solver", solver);
+    expect_text(r, "config", config);
+}
+
+static bool has_tried(void *context)
+{
+    struct fixture *f = context;
+    KILN_AUTO(mem)
+    char *text =
+        shell_text(f->daemon.directory, "cat state-home/kiln/tune/*.tune 2>/dev/null || true");
+    unsigned count = 0;
+    for (const char *at = text; (at = strstr(at, "\n<\t")); at++)
+        count++;
+    return count >= 4;
+}
+
+TEST_F(soon, a_job_that_is_killed_while_it_tunes_costs_no_config)
+{
+    int out;
+    pid_t pid = start_program(&f->daemon, &out, DRIVER, SOON, "--budget", "10m", NULL);
+    /* waits twice, because the compiles may take longer than one wait allows */
+    if (!holds_in_time(has_tried, f))
+        wait_until("four configs in the journals", has_tried, f);
+    kill(pid, SIGKILL);
+    wait_program(pid);
+    close(out);
+    driver(f, SOON, "--budget", "1s");
+    const struct json *provisional = json_get(result_of(f), "provisional");
+    assert_true(json_get_bool(provisional, "tuned", false));
+}

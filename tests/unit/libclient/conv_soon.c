@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+/* Find with KILN_FIND_SOON: the plan at once, and the plans of the thread. */
+#include "libclient/client.h"
+#include "libclient/conv/pace.h"
+#include "tests/support/child.h"
+#include "tests/support/shell.h"
+#include "tests/support/test.h"
+#include "tests/support/wait.h"
+#include "tests/unit/libclient/conv_fixture.h"
+
+#include <string.h>
+#include <unistd.h>
+
+SET_UP_OF(set_up, struct conv_fixture)
+{
+    conv_open(f);
+    f->options.mode = KILN_FIND_SOON;
+    test_unsetenv("KILN_PLANS");
+    test_setenv("KILN_SOON_BUDGET", "1000"); /* without rests */
+}
+
+FIXTURE_OF(soon, struct conv_fixture, set_up, NULL);
+
+static const char *solver_in(const struct conv_fixture *f)
+{
+    return kiln_plan_solver(kiln_conv_result_plan(f->result));
+}
+
+static struct kiln_conv_refreshed refresh(struct conv_fixture *f)
+{
+    struct kiln_conv_refreshed refreshed = { .size = sizeof(refreshed) };
+    must(kiln_conv_plan_refresh(f->client, f->result, &refreshed, &f->err), f->err);
+    return refreshed;
+}
+
+static bool is_better(void *context)
+{
+    struct conv_fixture *f = context;
+    return kiln_conv_generation(f->client) != kiln_conv_result_generation(f->result);
+}
+
+static bool is_tuned(void *context) { return refresh(context).is_tuned; }
+
+TEST_F(soon, a_provisional_plan_comes_without_a_measurement)
+{
+    test_setenv("KILN_SOON_BUDGET", "0");
+    assert_int_equal(kiln_conv_generation(f->client), 0);
+    must(conv_find(f), f->err);
+    assert_string_equal(solver_in(f), "ConvGood");
+    assert_int_equal(kiln_conv_result_count(f->result), 1);
+    assert_int_equal(conv_at(f, 0).state, KILN_CONV_UNTIMED);
+    assert_int_equal(kiln_conv_result_generation(f->result), 1);
+    assert_int_equal(kiln_conv_generation(f->client), 1);
+    assert_int_equal(f->plans, 1);
+    assert_int_equal(f->device->launches, 0);
+    struct kiln_conv_refreshed refreshed = refresh(f);
+    assert_false(refreshed.is_new || refreshed.is_tuned);
+}
+
+TEST_F(soon, a_job_takes_the_better_plan_when_it_refreshes)
+{
+    must(conv_find(f), f->err);
+    struct kiln_plan *first = kiln_plan_ref(kiln_conv_result_plan(f->result));
+    wait_until("a better plan", is_better, f);
+    assert_ptr_equal(kiln_conv_result_plan(f->result), first);
+    assert_true(refresh(f).is_new);
+    assert_string_equal(solver_in(f), "ConvBetter");
+    assert_false(refresh(f).is_new);
+    wait_until("the end of tuning", is_tuned, f);
+    assert_string_equal(solver_in(f), "ConvBetter");
+    assert_false(is_better(f));
+    assert_non_null(conv_put_of(f, TUNING_FIND, "ConvBetter"));
+    assert_string_equal(kiln_plan_solver(first), "ConvGood");
+    kiln_plan_unref(first);
+}
+
+TEST_F(soon, a_second_find_gets_the_best_plan_so_far)
+{
+    must(conv_find(f), f->err);
+    wait_until("the end of tuning", is_tuned, f);
+    unsigned plans = f->plans;
+    must(conv_find(f), f->err);
+    assert_string_equal(solver_in(f), "ConvBetter");
+    assert_false(is_better(f));
+    assert_int_equal(f->plans, plans);
+}
+
+TEST_F(soon, the_plan_stays_if_nothing_is_faster)
+{
+    static const struct conv_solver best_first[] = {
+        { .name = "ConvBest", .kernel = "right 0.5" },
+        { .name = "ConvWrong", .kernel = "wrong 0.1" },
+        { .name = "ConvDirectNaive", .kernel = "right 2" },
+    };
+    CONV_USE(f, best_first);
+    must(conv_find(f), f->err);
+    struct kiln_plan *plan = kiln_conv_result_plan(f->result);
+    wait_until("the end of tuning", is_tuned, f);
+    assert_ptr_equal(kiln_conv_result_plan(f->result), plan);
+}
+
+/* The records of a similar problem have the best config, which find alone would not try. */
+TEST_F(soon, a_similar_problems_config_is_not_given_up_for_a_slower_one)
+{
+    CONV_USE(f, conv_tunable);
+    f->near_config = "11,1";
+    must(conv_find(f), f->err);
+    struct kiln_plan *plan = kiln_conv_result_plan(f->result);
+    assert_string_equal(kiln_plan_config(plan), "11,1");
+    wait_until("the end of tuning", is_tuned, f);
+    assert_ptr_equal(kiln_conv_result_plan(f->result), plan);
+    assert_int_equal(kiln_conv_generation(f->client), 2);
+}
+
+TEST_F(soon, the_best_config_is_found)
+{
+    CONV_USE(f, conv_tunable);
+    must(conv_find(f), f->err);
+    assert_string_equal(kiln_plan_config(kiln_conv_result_plan(f->result)), "0,1");
+    wait_until("the end of tuning", is_tuned, f);
+    assert_string_equal(solver_in(f), "ConvTuned");
+    assert_string_equal(kiln_plan_config(kiln_conv_result_plan(f->result)), "11,1");
+}
+
+static bool was_run(const char *journals, unsigned config)
+{
+    char line[16];
+    snprintf(line, sizeof(line), "\n>\t%u,1\n", config);
+    return strstr(journals, line) != NULL;
+}
+
+/* Another process has the first half of the configs, so the thread measures the second half, and
+ * the heuristic's config. */
+TEST_F(soon, two_processes_measure_different_configs)
+{
+    CONV_USE(f, conv_tunable);
+    f->options.journal = test_directory();
+    f->has_company = true;
+    must(conv_find(f), f->err);
+    wait_until("the end of tuning", is_tuned, f);
+    KILN_AUTO(mem) char *journals = shell_text(f->options.journal, "cat *.tune");
+    for (unsigned i = 0; i < CONV_SPACE; i++) {
+        unsigned config = i * 7 % CONV_SPACE;
+        assert_int_equal(was_run(journals, config), i >= CONV_SPACE / 2 || config == 0);
+    }
+}
+
+TEST_F(soon, frozen_plans_never_change)
+{
+    f->options.frozen = 1;
+    must(conv_find(f), f->err);
+    assert_int_equal(kiln_conv_result_generation(f->result), 0);
+    f->options.frozen = 0;
+    test_setenv("KILN_PLANS", "frozen");
+    must(conv_find(f), f->err);
+    assert_int_equal(kiln_conv_result_generation(f->result), 0);
+    assert_false(refresh(f).is_new);
+    assert_int_equal(kiln_conv_generation(f->client), 0);
+    assert_int_equal(f->device->launches, 0);
+}
+
+TEST_F(soon, damaged_settings_are_refused)
+{
+    test_setenv("KILN_PLANS", "thawed");
+    assert_int_equal(conv_find(f), KILN_E_INVALID);
+    assert_says(f->err.text, "KILN_PLANS");
+    test_unsetenv("KILN_PLANS");
+    test_setenv("KILN_SOON_BUDGET", "1001");
+    assert_int_equal(conv_find(f), KILN_E_INVALID);
+    assert_says(f->err.text, "KILN_SOON_BUDGET");
+}
+
+static void reopen(struct conv_fixture *f)
+{
+    kiln_conv_result_free(KILN_TAKE(f->result));
+    kiln_client_close(KILN_TAKE(f->client));
+    f->client = fake_client(&f->daemon);
+    f->device->is_lost = false;
+}
+
+TEST_F(soon, a_solver_that_faults_is_not_run_again)
+{
+    static const struct conv_solver fatal[] = {
+        { .name = "ConvGood", .kernel = "right 1" },
+        { .name = "ConvFatal", .kernel = "fatal 1" },
+        { .name = "ConvBetter", .kernel = "right 0.8" },
+        { .name = "ConvDirectNaive", .kernel = "right 2" },
+    };
+    CONV_USE(f, fatal);
+    f->options.journal = test_directory();
+    must(conv_find(f), f->err);
+    wait_until("the end of tuning", is_tuned, f);
+    assert_true(f->device->is_lost);
+    assert_string_equal(solver_in(f), "ConvGood");
+    reopen(f);
+    must(conv_find(f), f->err);
+    wait_until("the end of tuning", is_tuned, f);
+    assert_false(f->device->is_lost);
+    assert_string_equal(solver_in(f), "ConvBetter");
+}
+
+TEST_F(soon, a_config_that_faults_is_not_run_again)
+{
+    CONV_USE(f, conv_tunable);
+    f->options.journal = test_directory();
+    f->fatal_config = "7,1";
+    must(conv_find(f), f->err);
+    wait_until("the end of tuning", is_tuned, f);
+    assert_true(f->device->is_lost);
+    reopen(f);
+    must(conv_find(f), f->err);
+    wait_until("the end of tuning", is_tuned, f);
+    assert_false(f->device->is_lost);
+    assert_string_equal(kiln_plan_config(kiln_conv_result_plan(f->result)), "11,1");
+}
+
+TEST_F(soon, a_client_can_be_closed_while_its_thread_waits)
+{
+    f->silent = "ConvBetter";
+    must(conv_find(f), f->err);
+    WAIT_FOR(f->device->memories > 0);
+    kiln_conv_result_free(KILN_TAKE(f->result));
+    IN_TIME(kiln_client_close(KILN_TAKE(f->client)));
+    assert_int_equal(f->device->memories, 0);
+}
+
+TEST_F(soon, a_forked_child_can_close_the_client)
+{
+    must(conv_find(f), f->err);
+    pid_t child = fork();
+    if (child == 0) {
+        struct kiln_error err;
+        int rc = kiln_conv_plan_refresh(f->client, f->result, NULL, &err);
+        kiln_client_close(f->client);
+        _exit(rc == KILN_E_INVALID ? 0 : 1);
+    }
+    assert_int_equal(await_child(child), 0);
+    wait_until("the end of tuning", is_tuned, f);
+}
+
+TEST_F(soon, a_refresh_without_a_result_is_refused)
+{
+    assert_int_equal(kiln_conv_plan_refresh(f->client, NULL, NULL, &f->err), KILN_E_INVALID);
+    f->options.frozen = 1;
+    must(conv_find(f), f->err);
+    struct kiln_conv_refreshed unset = { .size = 0 };
+    assert_int_equal(kiln_conv_plan_refresh(f->client, f->result, &unset, &f->err), KILN_E_INVALID);
+    assert_says(f->err.text, "size");
+}
+
+TEST(soon, work_is_followed_by_a_rest_in_proportion)
+{
+    assert_int_equal(pace_rest_of(1000, 7000000), 0);
+    assert_int_equal(pace_rest_of(500, 7000000), 7000000);
+    assert_int_equal(pace_rest_of(50, 5000000), 95000000);
+    assert_int_equal(pace_rest_of(1, 1000000), 999000000);
+}
