@@ -6,6 +6,9 @@
 # kept. Runs as root on each node, but accesses the job's data as the job's user. Always exits with
 # 0, so that Slurm does not drain the node. docs/tuning.md lists the settings.
 set -u
+# slurmd sets no PATH. sh finds programs without it, but timeout and runuser do not find all.
+PATH=${PATH:-/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin}
+export PATH
 
 config=${KILN_SLURM_CONFIG:-/etc/kiln/slurm.conf}
 directories=/var/spool/kiln-jobs
@@ -111,8 +114,8 @@ remove_old() {
 }
 
 if [ -s "$directory/environment" ] &&
-    ! as_user "$kilnctl" miopen harvest "$directory/overlay" --timeout "$(left)s"; then
-    say "'$kilnctl miopen harvest' could not take everything of job $job of $user"
+    ! said=$(as_user "$kilnctl" miopen harvest "$directory/overlay" --timeout "$(left)s" 2>&1); then
+    say "'$kilnctl miopen harvest' could not take everything of job $job of $user: $said"
 elif remove "$directory"; then
     exit 0
 else

@@ -6,6 +6,9 @@
 # because of it. docs/tuning.md lists the settings, and explains how the three scripts work
 # together.
 set -u
+# slurmd sets no PATH. sh finds programs without it, but timeout and runuser do not find all.
+PATH=${PATH:-/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin}
+export PATH
 
 config=${KILN_SLURM_CONFIG:-/etc/kiln/slurm.conf}
 directories=/var/spool/kiln-jobs
@@ -50,11 +53,11 @@ prefetch() {
     home=$(getent passwd "$user" | cut -d : -f 6)
     [ -n "$name" ] && [ -n "$home" ] || return 0
     status=0
-    runuser -u "$user" -- env -u XDG_CACHE_HOME "HOME=$home" "$kilnctl" trace prefetch "$name" \
-        --budget "$prefetch" --timeout "$timeout" </dev/null >/dev/null || status=$?
+    said=$(runuser -u "$user" -- env -u XDG_CACHE_HOME "HOME=$home" "$kilnctl" trace prefetch \
+        "$name" --budget "$prefetch" --timeout "$timeout" 2>&1 >/dev/null </dev/null) || status=$?
     case $status in
     0 | 5) ;; # 5: no job of this name has a trace
-    *) say "'$kilnctl trace prefetch $name' failed for job $job of $user" ;;
+    *) say "'$kilnctl trace prefetch $name' failed for job $job of $user: $said" ;;
     esac
 }
 [ -z "$prefetch" ] || prefetch
@@ -74,7 +77,7 @@ set -- "$directory/overlay" --timeout "$timeout"
 [ -z "$db_id" ] || set -- "$@" --db-id "$db_id"
 # The output file belongs to the user, so a shell of the user opens it.
 # shellcheck disable=SC2016 # the inner shell expands it
-runuser -u "$user" -- /bin/sh -c 'out=$1; shift; exec "$@" >"$out"' sh \
-    "$directory/environment" "$kilnctl" miopen overlay "$@" </dev/null ||
-    give_up "'$kilnctl miopen overlay' failed for job $job of $user"
+said=$(runuser -u "$user" -- /bin/sh -c 'out=$1; shift; exec "$@" >"$out"' sh \
+    "$directory/environment" "$kilnctl" miopen overlay "$@" 2>&1 </dev/null) ||
+    give_up "'$kilnctl miopen overlay' failed for job $job of $user: $said"
 exit 0
