@@ -8,7 +8,7 @@
 #include <string.h>
 
 struct rm_options {
-    const char *tier, *database_id, *kind, *backend, *problem, *solver;
+    const char *tier, *database_id, *kind, *backend, *problem, *solver, *origin;
     struct option_number uid, older_than;
     bool all, yes;
 };
@@ -27,6 +27,8 @@ static const struct option options[] = {
     { "problem", 0, OPTION_TEXT, AT(problem), "PROBLEM",
       "records of this problem: a MIOpenDriver line or a key", 0, 0 },
     { "solver", 0, OPTION_TEXT, AT(solver), "NAME", "only this solver's entries", 0, 0 },
+    { "origin", 0, OPTION_TEXT, AT(origin), "LIBRARY",
+      "entries whose library begins so; fleet: is what other hosts measured", 0, 0 },
     { "older-than", 0, OPTION_TIME, AT(older_than), "TIME",
       "measured longer ago than this, such as 90d", 0, 0 },
     { "all", 0, OPTION_FLAG, AT(all), NULL, "all records of the tier", 0, 0 },
@@ -38,7 +40,7 @@ static const char *tier_of(const struct rm_options *o) { return o->tier ? o->tie
 
 static bool selects_records(const struct rm_options *o)
 {
-    return o->database_id || o->kind || o->backend || o->problem || o->solver ||
+    return o->database_id || o->kind || o->backend || o->problem || o->solver || o->origin ||
            o->older_than.given;
 }
 
@@ -54,7 +56,8 @@ static int check_selection(const struct rm_options *o, struct kiln_error *err)
         return cli_fail(err, KILN_E_INVALID,
                         "an imported system database can only be dropped as a whole: name it with "
                         "--db-id and --kind ('kilnctl db stats' lists the databases)");
-    if (system && (o->problem || o->solver || o->older_than.given || o->all || o->uid.given))
+    if (system &&
+        (o->problem || o->solver || o->origin || o->older_than.given || o->all || o->uid.given))
         return cli_fail(err, KILN_E_INVALID,
                         "an imported system database can only be dropped as a whole: only --db-id, "
                         "--kind and --backend can select it");
@@ -64,7 +67,7 @@ static int check_selection(const struct rm_options *o, struct kiln_error *err)
     if (!o->all && !selects_records(o))
         return cli_fail(err, KILN_E_INVALID,
                         "nothing is selected: give --db-id, --kind, --backend, --problem, "
-                        "--solver, --older-than or --all");
+                        "--solver, --origin, --older-than or --all");
     return KILN_E_OK;
 }
 
@@ -96,6 +99,7 @@ static int ask_daemon(const struct invocation *invocation, struct json **ret_rep
     admin_set_text(ask, "backend", o->backend);
     admin_set_text(ask, "problem", o->problem);
     admin_set_text(ask, "solver", o->solver);
+    admin_set_text(ask, "origin", o->origin);
     if (o->older_than.given)
         json_set_u64(ask, "older_than", units_whole_seconds(o->older_than.value));
     if (o->all)

@@ -152,13 +152,30 @@ static int count_kernels(const struct invocation *invocation, const char *packag
     return rc;
 }
 
-static int handle_kernels(const struct invocation *invocation, struct revocation *r,
-                          struct kiln_error *err)
+/* kilnd removes the entries of the key by itself when it next reads the records of the tree, but
+ * not while the store does not answer. */
+static int remove_tuning(const struct invocation *invocation, const char *origin,
+                         struct json *result, struct kiln_error *err)
 {
+    KILN_AUTO(json) struct json *ask = json_object();
+    KILN_AUTO(json) struct json *reply = NULL;
+    json_set_text(ask, "tier", "host");
+    json_set_text(ask, "origin", origin);
+    int rc = admin_ask(invocation, "tuning_remove", ask, &reply, err);
+    json_set_u64(result, "tuning_entries", json_get_u64(reply, "entries", 0));
+    return rc;
+}
+
+static int handle_stored(const struct invocation *invocation, struct revocation *r,
+                         struct kiln_error *err)
+{
+    const struct revoke_options *o = invocation->options;
     char package[PACKAGE_MAX];
     snprintf(package, sizeof(package), "fleet:%s", r->digits);
     int rc = list_kernels(invocation, package, r->json, err);
-    return rc ? rc : count_kernels(invocation, package, r->json, err);
+    if (!rc)
+        rc = count_kernels(invocation, package, r->json, err);
+    return rc || !o->remove ? rc : remove_tuning(invocation, package, r->json, err);
 }
 
 static void print_kernels(const struct revocation *r)
@@ -173,6 +190,9 @@ static void print_kernels(const struct revocation *r)
         puts(line);
     }
     printf("%s of this key %s\n", units_kernels(kernels, count), what);
+    if (json_get_u64(r->json, "tuning_entries", 0))
+        printf("%llu entries of tuning records removed\n",
+               (unsigned long long)json_get_u64(r->json, "tuning_entries", 0));
     if (kernels && !json_get_bool(r->json, "removed", false))
         printf("--remove removes them: kilnctl fleet revoke %s --remove\n", r->digits);
 }
@@ -211,7 +231,7 @@ static int revoke_key(const struct invocation *invocation, struct revocation *r,
                         "clear --package fleet:%s'",
                         r->path, r->digits);
     if (!rc)
-        rc = handle_kernels(invocation, r, err);
+        rc = handle_stored(invocation, r, err);
     return rc ? rc : print_result(invocation, r, err);
 }
 
@@ -235,7 +255,7 @@ const struct command command_fleet_revoke = {
         "exists, kilnd does not trust the key, even if the key's own file is written again, for\n"
         "example by a package upgrade.  kilnd takes no more kernels that the key signed, and uses\n"
         "no index that it signed.  Then the command lists the kernels of this key that are in the\n"
-        "store already; --remove removes them.",
+        "store already; --remove removes them, and the tuning records of this key.",
     .least_words = 1,
     .most_words = 1,
     .options = options,

@@ -406,10 +406,17 @@ static bool is_solvers(const struct tuning_row *row, const char *solver)
            bytes_equal_text(entry.solver, solver);
 }
 
+static bool is_of_origin(const struct tuning_row *row, const char *origin)
+{
+    const char *library = row->measured.origin.library;
+    return strncmp(library ? library : "", origin, strlen(origin)) == 0;
+}
+
 bool tuning_row_is_selected(const struct tuning_selection *s, const struct tuning_row *row)
 {
     return (!s->solver || !*s->solver || is_solvers(row, s->solver)) &&
-           (s->older_than == 0 || is_older(row, s->older_than));
+           (s->older_than == 0 || is_older(row, s->older_than)) &&
+           (!s->origin || is_of_origin(row, s->origin));
 }
 
 static bool is_any_key(const struct tuning_selection *s, const struct tuning_place *place)

@@ -148,6 +148,9 @@ struct tuning_selection { /* records of the host and user tiers; a member that i
     size_t key_count;
     /* Selects entries measured before this time; 0: all entries, even if their time is unknown. */
     uint64_t older_than;
+    /* Selects entries whose library begins with this, such as TUNING_FLEET_ORIGIN
+     * (tuning_share.h). */
+    const char *origin;
 };
 
 struct tuning_import {
@@ -191,6 +194,16 @@ KILN_MUST_CHECK enum kiln_code tuning_job_promote(struct tuning *tuning,
 KILN_MUST_CHECK enum kiln_code tuning_job_undo_promotion(struct tuning *tuning,
                                                          struct tuning_job **ret_job,
                                                          struct kiln_err *err);
+struct record_list;
+/* Replaces the fleet's entries in the host's records of a device by those of |records|, of which
+ * several may have the same place. First merges |records| (engine/tuning/merge.h), in their order.
+ * Then merges the result into the host's own entries, but does not pool it with them: a measurement
+ * of the host may already be part of what the fleet has. Leaves out entries that a put would
+ * refuse, and counts them as bad. Takes the content of |records|, also on failure. */
+KILN_MUST_CHECK enum kiln_code tuning_job_restate(struct tuning *tuning, const char *database_id,
+                                                  struct record_list *records,
+                                                  struct tuning_job **ret_job,
+                                                  struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code tuning_job_remove(struct tuning *tuning,
                                                  const struct tuning_selection *selection,
                                                  struct tuning_job **ret_job, struct kiln_err *err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/tuning/tuning_job.h"
 #include "engine/tuning/tuning_record.h"
+#include "engine/tuning/tuning_share.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -238,4 +239,95 @@ enum kiln_code job_merge_record(struct tuning_job *job, const struct tuning_plac
     }
     record_list_done(&b.owners);
     return rc;
+}
+
+enum kiln_code job_merge_statement(struct tuning_job *job, const struct record *from,
+                                   struct kiln_err *err)
+{
+    const struct tuning_held *held = tuning_table_find(job->merged, &from->place);
+    enum kiln_code rc = KILN_OK;
+    KILN_AUTO(mem)
+    struct tuning_row *rows = malloc(((held ? held->row_count : 0) + from->count) * sizeof(*rows));
+    if (!rows)
+        return job_no_memory(err);
+    struct blend b = { .job = job, .place = &from->place, .rows = rows, .err = err };
+    if (held)
+        start_with(&b, held);
+    for (size_t i = 0; !rc && i < from->count; i++)
+        rc = blend_entry(&b, &from->rows[i]);
+    if (!rc && b.changed && may_be_stored(&b, from->rows, &rc))
+        rc = tuning_table_put(job->merged, b.place, b.rows, b.count, err);
+    record_list_done(&b.owners);
+    return rc;
+}
+
+/* ---- the fleet's entries in the host's records ---- */
+
+static void start_with_own(struct blend *b, const struct tuning_held *held)
+{
+    for (size_t i = 0; i < held->row_count; i++) {
+        if (tuning_row_is_of_fleet(&held->rows[i]))
+            continue;
+        b->rows[b->count++] = held->rows[i];
+        b->size += size_of(&held->rows[i]);
+    }
+}
+
+/* If the two measurements agree, the host's own one stays. */
+static enum kiln_code add_of_fleet(struct blend *b, const struct tuning_row *fleet)
+{
+    struct tuning_row *there = row_of(b, fleet);
+    if (!there)
+        return add_entry(b, fleet);
+    struct tuning_row into = *there;
+    bool wins = measurement_merge(b->place->kind, &into, fleet).result == MERGE_TAKEN;
+    if (!wins || !fits_record(b, size_of(there), fleet))
+        return KILN_OK;
+    b->size += size_of(fleet) - size_of(there);
+    *there = *fleet;
+    return KILN_OK;
+}
+
+static bool is_same_row(const struct tuning_row *a, const struct tuning_row *b)
+{
+    const struct tuning_measurement *x = &a->measured, *y = &b->measured;
+    return bytes_equal(a->id, b->id) && bytes_equal(a->values, b->values) &&
+           x->samples == y->samples && x->median_ms == y->median_ms &&
+           x->spread_ms == y->spread_ms && x->measured_at == y->measured_at &&
+           strcmp(x->origin.library, y->origin.library) == 0;
+}
+
+static bool is_as_stored(const struct blend *b, const struct tuning_held *held)
+{
+    if (!held || held->row_count != b->count)
+        return !held && b->count == 0;
+    for (size_t i = 0; i < b->count; i++)
+        if (!is_same_row(&b->rows[i], &held->rows[i]))
+            return false;
+    return true;
+}
+
+enum kiln_code job_restate_record(struct tuning_job *job, const struct tuning_place *place,
+                                  const struct tuning_row *fleet, size_t count,
+                                  struct kiln_err *err)
+{
+    const struct tuning_held *held = tuning_table_find(job->tuning->table, place);
+    size_t most = (held ? held->row_count : 0) + count;
+    enum kiln_code rc = KILN_OK;
+    KILN_AUTO(mem) struct tuning_row *rows = malloc((most + 1) * sizeof(*rows));
+    if (!rows)
+        return job_no_memory(err);
+    struct blend b = { .job = job, .place = place, .rows = rows, .err = err };
+    if (held)
+        start_with_own(&b, held);
+    for (size_t i = 0; !rc && i < count; i++)
+        rc = add_of_fleet(&b, &fleet[i]);
+    if (rc || is_as_stored(&b, held) || (b.count > 0 && !may_be_stored(&b, rows, &rc)))
+        return rc;
+    job->counts.records++;
+    job->counts.entries += count;
+    job->counts.added += !held;
+    job->counts.replaced += held && b.count > 0;
+    job->counts.removed += b.count == 0;
+    return record_list_add(&job->changes, record_create(place, rows, b.count), err);
 }

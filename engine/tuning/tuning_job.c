@@ -110,9 +110,14 @@ static enum kiln_code list_selected(struct tuning_job *job, uint64_t end_ns, boo
 static enum kiln_code apply_next(struct tuning_job *job, struct kiln_err *err)
 {
     struct record *next = job->given.records[job->applied];
-    enum kiln_code rc = job->type == JOB_REMOVE
-                            ? remove_at(job, &next->place, err)
-                            : job_merge_record(job, &next->place, next->rows, next->count, err);
+    enum kiln_code rc = KILN_OK;
+    switch (job->type) {
+    case JOB_REMOVE: rc = remove_at(job, &next->place, err); break;
+    case JOB_RESTATE:
+        rc = job_restate_record(job, &next->place, next->rows, next->count, err);
+        break;
+    default: rc = job_merge_record(job, &next->place, next->rows, next->count, err);
+    }
     job->given.records[job->applied++] = NULL; /* freed here, on the work queue, and not on the
                                                 * engine's thread */
     record_destroy(next);
@@ -229,6 +234,7 @@ static enum kiln_code work_out(struct tuning_job *job, uint64_t end_ns, struct k
     case JOB_PROMOTE: rc = job_promote(job, err); break;
     case JOB_UNDO_PROMOTION: rc = job_undo_promotion(job, err); break;
     case JOB_REMOVE: rc = list_selected(job, end_ns, &more, err); break;
+    case JOB_RESTATE: rc = job_list_restated(job, end_ns, &more, err); break;
     default: break;
     }
     job->is_worked_out = !rc && !more;
@@ -352,4 +358,7 @@ void tuning_job_give_up(struct tuning_job *job)
     job->reading = NULL;
     record_list_done(&job->given);
     job->applied = 0;
+    record_list_done(&job->statements);
+    tuning_table_destroy(job->merged);
+    job->merged = NULL;
 }

@@ -16,6 +16,7 @@ enum job_type {
     JOB_MERGE,
     JOB_PUT,
     JOB_PROMOTE,
+    JOB_RESTATE,
     JOB_UNDO_PROMOTION,
     JOB_REMOVE,
     JOB_REMOVE_SYSTEM,
@@ -43,6 +44,12 @@ struct tuning_job {
     /* Owned; finds a record that the job has already changed, by its place. NULL for JOB_PUT, and
      * until the first change. */
     struct tuning_table *pending;
+    /* Used by JOB_RESTATE; both owned: the fleet's records before and after they are merged. */
+    struct record_list statements;
+    struct tuning_table *merged;
+    size_t stated;      /* how many of |statements| are in |merged| */
+    size_t merged_next; /* cursor in |merged| */
+    bool is_listed;     /* all of |merged| is in |given| */
     bool is_on_disk;
     bool needs_checkpoint;
     size_t taken; /* how many of |changes| are already in tuning_table */
@@ -64,6 +71,21 @@ uint64_t job_reading_bytes(const struct tuning_reading *reading);
 KILN_MUST_CHECK enum kiln_code job_promote(struct tuning_job *job, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code job_undo_promotion(struct tuning_job *job, struct kiln_err *err);
 
+/* Merges |from| into job->merged. */
+KILN_MUST_CHECK enum kiln_code job_merge_statement(struct tuning_job *job,
+                                                   const struct record *from, struct kiln_err *err);
+/* Adds the host's record at |place| to |job->changes|, unless it stays as it is: the entries of its
+ * own, and |count| entries of the fleet. */
+KILN_MUST_CHECK enum kiln_code job_restate_record(struct tuning_job *job,
+                                                  const struct tuning_place *place,
+                                                  const struct tuning_row *fleet, size_t count,
+                                                  struct kiln_err *err);
+/* Returns KILN_INVALID if a put would refuse the entry. */
+KILN_MUST_CHECK enum kiln_code job_check_row(const struct tuning_place *place,
+                                             const struct tuning_row *row, struct kiln_err *err);
+/* Adds to |job->given| the records that the fleet changes. */
+KILN_MUST_CHECK enum kiln_code job_list_restated(struct tuning_job *job, uint64_t end_ns,
+                                                 bool *ret_more, struct kiln_err *err);
 /* Merges |from|'s entries into the record (engine/tuning/merge.h). An import replaces the
  * record, but keeps measurements of other solvers. If the record would be too long, a put fails
  * with KILN_FULL; other jobs leave entries out and report a conflict. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/tuning/claim.h"
 #include "engine/tuning/tuning_job.h"
+#include "engine/tuning/tuning_share.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -79,8 +80,8 @@ static bool is_amount(double ms) { return ms >= 0 && ms <= TUNING_FIGURE_MAX; }
 
 /* Checks that every part is valid in text, because records are exported as text and parsed
  * again. */
-static enum kiln_code check_measured(const struct tuning_place *place,
-                                     const struct tuning_row *measured, struct kiln_err *err)
+enum kiln_code job_check_row(const struct tuning_place *place, const struct tuning_row *measured,
+                             struct kiln_err *err)
 {
     struct tuning_row checked = *measured, *row = &checked;
     struct tuning_entry entry;
@@ -104,6 +105,16 @@ static enum kiln_code check_measured(const struct tuning_place *place,
         rc = tuning_solver_check(entry.solver, err);
     bool is_known = !rc && claim_problem(place->kind, place->key, &problem);
     return rc ? rc : claim_check(is_known ? &problem : NULL, &row->measured, err);
+}
+
+static enum kiln_code check_put(const struct tuning_place *place, const struct tuning_row *row,
+                                struct kiln_err *err)
+{
+    if (tuning_row_is_of_fleet(row))
+        return kiln_fail(err, KILN_INVALID,
+                         "the library of a measurement must not begin with '" TUNING_FLEET_ORIGIN
+                         "': only records of the fleet have this");
+    return job_check_row(place, row, err);
 }
 
 /* Limits the number of samples, because a measurement with a huge number would win over all
@@ -180,7 +191,7 @@ enum kiln_code tuning_job_put(struct tuning *t, const struct tuning_row *rows, s
         return kiln_fail(err, KILN_UNSUPPORTED,
                          "this kiln was built with KILN_DISABLE_USERDB: it stores no records");
     for (size_t i = 0; !rc && i < count; i++)
-        rc = check_measured(&rows[0].place, &rows[i], err);
+        rc = check_put(&rows[0].place, &rows[i], err);
     struct tuning_place place = normal_place(&rows[0].place);
     if (!rc && !t->db)
         rc = check_memory(t, &place, rows, count, err);
@@ -239,11 +250,12 @@ static enum kiln_code create_selecting_job(struct tuning *t, enum job_type type,
     job->selection.database_id = copy_text(selection->database_id);
     job->selection.backend = copy_text(selection->backend);
     job->selection.solver = copy_text(selection->solver);
+    job->selection.origin = copy_text(selection->origin);
     job->selection.key =
         (struct bytes){ (const uint8_t *)bytes_to_text(selection->key), selection->key.size };
     bool copied = copy_keys(job, selection);
     if (!copied || !job->selection.database_id || !job->selection.backend ||
-        !job->selection.solver || !job->selection.key.data)
+        !job->selection.solver || !job->selection.origin || !job->selection.key.data)
         return job_no_memory(err);
     *ret_job = KILN_TAKE(job);
     return KILN_OK;
@@ -265,6 +277,28 @@ enum kiln_code tuning_job_undo_promotion(struct tuning *t, struct tuning_job **r
                                          struct kiln_err *err)
 {
     return create_job(t, JOB_UNDO_PROMOTION, ret_job, err);
+}
+
+enum kiln_code tuning_job_restate(struct tuning *t, const char *database_id,
+                                  struct record_list *records, struct tuning_job **ret_job,
+                                  struct kiln_err *err)
+{
+    KILN_AUTO(tuning_job) struct tuning_job *job = NULL;
+    struct record_list taken = *records;
+    *records = (struct record_list){ 0 };
+    const struct tuning_selection of_host = { .tier = TUNING_TIER_HOST,
+                                              .database_id = database_id,
+                                              .origin = TUNING_FLEET_ORIGIN };
+    enum kiln_code rc = create_selecting_job(t, JOB_RESTATE, &of_host, &job, err);
+    if (rc) {
+        record_list_done(&taken);
+        return rc;
+    }
+    job->statements = taken;
+    rc = tuning_table_create(&job->merged, err);
+    if (!rc)
+        *ret_job = KILN_TAKE(job);
+    return rc;
 }
 
 enum kiln_code tuning_job_remove(struct tuning *t, const struct tuning_selection *selection,
@@ -339,6 +373,8 @@ void tuning_job_destroy(struct tuning_job *job)
     tuning_job_clear(job);
     tuning_job_give_up(job);
     record_list_done(&job->changes);
+    record_list_done(&job->statements);
+    tuning_table_destroy(job->merged);
     system_slot_destroy(job->slot);
     free((char *)job->import.path);
     free((char *)job->import.source_name);
@@ -346,6 +382,7 @@ void tuning_job_destroy(struct tuning_job *job)
     free((char *)job->selection.database_id);
     free((char *)job->selection.backend);
     free((char *)job->selection.solver);
+    free((char *)job->selection.origin);
     free((char *)job->selection.key.data);
     free_keys(&job->selection);
     free(job->new_index);

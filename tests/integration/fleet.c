@@ -13,6 +13,10 @@
 
 #define TARGET "gfx90a:sramecc+:xnack-"
 #define URL_TEXT 200
+#define MEASURED "conv -n 1 -c 64 -H 56 -W 56 -k 64 -y 1 -x 1 -F 1"
+#define MEASURED_ID "gfx90a68"
+#define MEASURED_KEY "64-56-56-1x1-64-56-56-1-0x0-1x1-1x1-0-NCHW-FP32-F"
+#define MEASURED_VALUE "ConvBinWinogradRxSf2x3g1:0.05,0,miopenConvolutionFwdAlgoWinograd"
 
 struct site {
     struct daemon_process daemon;
@@ -30,9 +34,20 @@ static void prefetch(struct site *s, const char *file)
     kilnctl_ok(s, "prefetch", file, "--target", TARGET, "--json");
 }
 
+/* Gives the builder's host tier a record of MEASURED. */
+static void measure(void)
+{
+    shell(builder.daemon.directory,
+          "echo '" MEASURED_KEY "=" MEASURED_VALUE "' >" MEASURED_ID ".HIP.fdb.txt");
+    char file[160];
+    snprintf(file, sizeof(file), "%s/" MEASURED_ID ".HIP.fdb.txt", builder.daemon.directory);
+    kilnctl_ok(&builder, "db", "merge", file, "--tier", "host");
+}
+
 static void add_to_tree(void)
 {
     char key[160];
+    measure();
     snprintf(key, sizeof(key), "%s/builder.key", builder.daemon.directory);
     kilnctl_ok(&builder, "fleet", "push", "--key", key, tree);
     kilnctl_ok(&builder, "fleet", "compact", "--key", key, "--trust", keys, tree);
@@ -134,6 +149,22 @@ TEST_F(fleet, kernels_that_were_pulled_are_in_the_store)
     prefetch(&f->host, problems);
     assert_int_equal(daemon_stat(&f->host.daemon, "compiles"), 0);
     assert_int_equal(daemon_stat(&f->host.daemon, "hits.fleet"), 0);
+}
+
+static bool has_measured(struct site *s)
+{
+    kilnctl(s, "db", "get", MEASURED, "--db-id", MEASURED_ID);
+    return s->result.status == 0;
+}
+
+TEST_F(fleet, tuning_records_of_another_host_are_found_and_exported)
+{
+    start_with_directory(&f->host);
+    WAIT_FOR(has_measured(&f->host));
+    assert_non_null(strstr(f->host.result.output, "fleet:"));
+    kilnctl_ok(&f->host, "db", "export", f->host.daemon.directory, "--db-id", MEASURED_ID, "--tier",
+               "host");
+    shell(f->host.daemon.directory, "grep -q '" MEASURED_VALUE "' " MEASURED_ID ".HIP.fdb.txt");
 }
 
 static void expect_all_compiled(struct site *s)

@@ -3,6 +3,7 @@
 #include "common/base/clock.h"
 #include "common/base/hex.h"
 #include "engine/service/fleet/fleet_parts.h"
+#include "engine/service/fleet/fleet_records.h"
 
 /* Adds the number of seconds since |when_ns|, unless |when_ns| is 0. */
 static void add_age(struct json *json, const char *name, uint64_t when_ns)
@@ -122,6 +123,7 @@ struct json *fleet_tier_describe(const struct fleet_tier *tier)
     json_set_u64(json, "late", tier->late);
     if (tier->pull)
         json_set(json, "pull", fleet_pull_describe(tier->pull));
+    json_set(json, "tuning", fleet_records_describe(tier->records));
     struct json *shards = json_set_array(json, "shards");
     LIST_EACH (&tier->shards, struct shard, link, shard)
         json_append(shards, describe_shard(shard));

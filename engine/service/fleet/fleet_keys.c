@@ -65,6 +65,7 @@ unsigned fleet_keys_install(struct engine *e, struct trusted *trusted, uint64_t 
     }
     bool is_new = !fleet_trust_equal(trusted->keys, tier->trusted->keys);
     tier->keys_installed = number;
+    tier->keys_changes += is_new;
     trusted_unref(tier->trusted);
     tier->trusted = trusted;
     return is_new ? use_keys(tier) : 0;

@@ -126,6 +126,7 @@ struct fleet_leases {
 
 struct fleet_tier {
     bool is_on;
+    struct fleet_records *records; /* owned; NULL until the first tick */
     struct fleet_pull *pull; /* owned; the last pull (fleet_pull.c); NULL: none since the start */
     uint64_t wait_ms;
     char keys[PATH_MAX];
@@ -144,6 +145,7 @@ struct fleet_tier {
     /* |keys_begun|: number of the last read of the keys. |keys_installed|: number of the read whose
      * keys are used now. */
     uint64_t keys_begun, keys_installed;
+    uint64_t keys_changes; /* how often other keys than before were installed */
     uint64_t ends[FLEET_ENDS];
     uint64_t faults[FLEET_FAULTS];
     uint64_t late;

@@ -4,6 +4,7 @@
 #include "common/base/clock.h"
 #include "common/base/fs.h"
 #include "engine/service/fleet/fleet_parts.h"
+#include "engine/service/fleet/fleet_records.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -63,6 +64,7 @@ void fleet_tier_destroy(struct fleet_tier *tier)
 {
     if (!tier)
         return;
+    fleet_records_destroy(tier->records);
     fleet_pull_destroy(tier->pull);
     LIST_EACH (&tier->shards, struct shard, link, shard)
         shard_destroy(shard);
@@ -257,6 +259,7 @@ void fleet_tier_tick(struct engine *e)
     refresh_shards(e, now_ns);
     fleet_leases_tick(e, now_ns);
     fleet_pull_tick(e);
+    fleet_records_tick(e, now_ns);
 }
 
 void fleet_tier_drain(struct engine *e) { fleet_leases_give_up(e); }

@@ -3,6 +3,7 @@
  * Each program of the plan is fetched as if a client had sent its source.
  */
 #include "common/base/clock.h"
+#include "engine/service/fleet/fleet_records.h"
 #include "engine/service/kernels/built_in.h"
 #include "engine/service/kernels/program_job.h"
 #include "engine/service/kernels/toolchain_waits.h"
@@ -371,6 +372,8 @@ static enum kiln_code read_plan(struct plan_request *rq, const struct caller *ca
         rc = plan_ids_take(&rq->target, m->database_id, &rq->ids, err);
     if (!rc)
         rc = plan_ids_check(&rq->target, &rq->ids, err);
+    if (!rc && rq->ids.device[0])
+        fleet_records_want(rq->base.engine, rq->ids.device);
     return rc;
 }
 

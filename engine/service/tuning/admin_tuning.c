@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "engine/service/fleet/fleet_records.h"
 #include "engine/service/tuning/tuning_query.h"
 #include "engine/service/tuning/tuning_state.h"
 #include "engine/solver/solver.h"
@@ -238,6 +239,7 @@ enum kiln_code handle_tuning_show(struct engine *e, struct caller *caller,
         rc = tuning_ready(e, err);
     if (rc)
         return rc;
+    fleet_records_want(e, show.database_id);
     struct json *problems = json_set_array(answer, "problems");
     struct showing s = { .tuning = e->tuning->databases,
                          .q = show.q,

@@ -109,11 +109,17 @@ static const struct tuning_query_kind promote_kind = {
 TUNING_QUERY_HANDLER(tuning_promote, promote_kind)
 
 static const struct admin_member remove_members[] = {
-    { "tier", MEMBER_TEXT },        { "uid", MEMBER_COUNT },
-    { "database_id", MEMBER_TEXT }, { "kind", MEMBER_TEXT },
-    { "backend", MEMBER_TEXT },     { "problem", MEMBER_TEXT },
-    { "solver", MEMBER_TEXT },      { "older_than", MEMBER_COUNT },
-    { "all", MEMBER_FLAG },         { 0 },
+    { "tier", MEMBER_TEXT },
+    { "uid", MEMBER_COUNT },
+    { "database_id", MEMBER_TEXT },
+    { "kind", MEMBER_TEXT },
+    { "backend", MEMBER_TEXT },
+    { "problem", MEMBER_TEXT },
+    { "solver", MEMBER_TEXT },
+    { "older_than", MEMBER_COUNT },
+    { "origin", MEMBER_TEXT },
+    { "all", MEMBER_FLAG },
+    { 0 },
 };
 
 static enum kiln_code check_system(const struct json *q, const struct tuning_selected *s,
@@ -123,7 +129,7 @@ static enum kiln_code check_system(const struct json *q, const struct tuning_sel
         return kiln_fail(err, KILN_INVALID,
                          "the request names no system database: give its database id and its kind");
     if (json_get(q, "problem") || json_get(q, "solver") || json_get(q, "older_than") ||
-        json_get(q, "uid"))
+        json_get(q, "origin") || json_get(q, "uid"))
         return kiln_fail(err, KILN_INVALID,
                          "a system database is removed as a whole: give only its database id, its "
                          "kind and its backend");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/miopen/names/miopen_files.h"
+#include "engine/service/fleet/fleet_records.h"
 #include "engine/service/tuning/tuning_query.h"
 
 #include "common/base/clock.h"
@@ -77,6 +78,8 @@ static enum kiln_code check_export(struct tuning_query *query, struct kiln_err *
         rc = read_words(q, x, err);
     if (!rc)
         rc = read_version(q, x, err);
+    if (!rc && x->database_id[0])
+        fleet_records_want(query->base.engine, x->database_id);
     x->what.uid = x->what.tier == TUNING_TIER_USER ? (uint32_t)query->base.uid : TUNING_NOBODY;
     x->what.merged = json_get_bool(q, "merged", false);
     return rc;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/base/clock.h"
+#include "engine/service/fleet/fleet_records.h"
 #include "engine/service/tuning/tuning_put.h"
 #include "engine/service/tuning/tuning_state.h"
 #include "engine/service/tuning/tuning_validation.h"
@@ -49,6 +50,8 @@ static enum kiln_code read_get(struct bytes body, struct get *get, struct kiln_e
                                               .nearest = m.flags & TUNING_NEAREST };
     get->wants_measurements = m.flags & TUNING_MEASUREMENTS;
     get->database = e->tuning->asked[kind];
+    if (!rc)
+        fleet_records_want(e, get->database.id);
     get->problems = reader_of(m.problems);
     get->count = m.count;
     get->next = get->written = 0;

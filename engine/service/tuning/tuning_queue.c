@@ -51,6 +51,8 @@ static enum kiln_code begin(struct tuning_change *change)
     struct deferred *d = change->request;
     if (!change->job)
         return change->kind->begin(change, d->engine->tuning->databases, &d->err);
+    if (change->needs_no_caller)
+        return KILN_OK;
     if (!d->caller)
         return d->err.code = KILN_CANCELLED;
     return charge_job(change);

@@ -43,6 +43,7 @@ struct tuning_change {
     struct tuning_counts counts; /* sums of the change's jobs so far */
     uint64_t charged;
     bool has_begun, more, stepping, taken;
+    bool needs_no_caller; /* the engine itself requests the change */
     bool gives_up; /* the job runs no further step, and frees what further steps would need */
 };
 

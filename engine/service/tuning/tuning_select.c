@@ -35,6 +35,7 @@ enum kiln_code tuning_select(const struct json *question, enum tuning_tier tier,
                                       .database_id = s->database_id,
                                       .backend = s->backend,
                                       .solver = json_get_text(question, "solver", ""),
+                                      .origin = json_get_text(question, "origin", ""),
                                       .keys = s->selected_keys };
     const char *problem = json_get_text(question, "problem", NULL);
     uint64_t age = json_get_u64(question, "older_than", 0), now = clock_wall_s();
@@ -47,8 +48,8 @@ enum kiln_code tuning_select(const struct json *question, enum tuning_tier tier,
         return rc;
     if (age > 0)
         all->older_than = age < now ? now - age : 1;
-    s->selects_some =
-        all->by_kind || s->database_id[0] || s->backend[0] || *all->solver || problem || age > 0;
+    s->selects_some = all->by_kind || s->database_id[0] || s->backend[0] || *all->solver ||
+                      *all->origin || problem || age > 0;
     return problem ? add_problems(s, problem, err) : KILN_OK;
 }
 

@@ -19,9 +19,9 @@ struct tuning_selected {
     char database_id[DATABASE_ID_MAX], backend[TUNING_BACKEND_TEXT];
 };
 
-/* Reads database_id, kind, backend, problem, solver and older_than. If the problem is neither a
- * command line nor a key of MIOpen, |keys.why| says why. An imported record may still have this
- * text as its key. */
+/* Reads database_id, kind, backend, problem, solver, origin and older_than. If the problem is
+ * neither a command line nor a key of MIOpen, |keys.why| says why. An imported record may still
+ * have this text as its key. */
 KILN_MUST_CHECK enum kiln_code tuning_select(const struct json *question, enum tuning_tier tier,
                                              struct tuning_selected *ret_selected,
                                              struct kiln_err *err);

@@ -321,11 +321,14 @@ TEST_F(kilnctl_fleet, the_kernels_of_a_revoked_key_are_removed_on_request)
     char pub[512], keys[512];
     trust_alice(f, pub, keys);
     script_revocation(keys, "{\"kernels\":1,\"bytes\":9}");
+    fake.answers[3] = (struct fake_answer){ .reply = "{\"entries\":3}" };
     f->run.common.json = true;
     assert_int_equal(RUN(&f->run, "fleet", "revoke", pub, "--remove", "--directory", keys),
                      KILN_E_OK);
     assert_says(fake.requests[2], "\"dry_run\":false");
+    assert_says(fake.requests[3], "tuning_remove {\"tier\":\"host\",\"origin\":\"fleet:");
     assert_says(f->run.printed, "\"removed\":true");
+    assert_says(f->run.printed, "\"tuning_entries\":3");
     assert_says(f->run.printed, "\"indices\":1");
 }
 

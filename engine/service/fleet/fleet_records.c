@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/service/fleet/fleet_records.h"
+
+#include "common/base/clock.h"
+#include "common/base/fs.h"
+#include "engine/service/fleet/fleet_parts.h"
+#include "engine/service/fleet/fleet_statements.h"
+#include "engine/service/fleet/fleet_tuning.h"
+#include "engine/service/packages/packages.h"
+#include "engine/service/tuning/tuning_queue.h"
+#include "engine/service/tuning/tuning_service.h"
+#include "engine/topology/kfd.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Time after a failure before the records are read again. */
+#define RETRY_NS FLEET_REFRESH_NS
+
+struct device {
+    struct fleet_records *records;
+    char database_id[DATABASE_ID_MAX];
+    struct shard
+        *shard; /* counted in shard->queries, so it is not removed; NULL: too many shards */
+    struct digest taken; /* names the index whose records the host has; zeros: none */
+    uint64_t taken_keys; /* number of the keys with which they were verified */
+    uint64_t retry_ns;
+    bool is_busy;
+    uint64_t problems, entries; /* of the last merge */
+    /* Used while records are read. */
+    struct fleet_access get;
+    struct task task;
+    struct fleet_statements statements;
+    struct digest index_sha256;
+    uint64_t keys_number;
+};
+
+struct fleet_records {
+    struct engine *engine;
+    struct device devices[FLEET_DEVICES_MAX];
+    unsigned count;
+    bool has_gpus; /* this host's GPUs were looked for */
+    struct task task;
+    struct gpu *gpus; /* owned; used by the task */
+    size_t gpu_count;
+};
+
+/* A change of the tuning databases that no client has requested. */
+struct fleet_restating {
+    struct deferred base;
+    struct tuning_change change;
+    struct device *device;
+};
+
+static struct fleet_tier *tier_of(const struct device *d) { return d->records->engine->fleet; }
+
+/* Creates the struct at the first call. Returns NULL if this kilnd uses no fleet, or if memory ran
+ * out. */
+static struct fleet_records *records_of(struct engine *e)
+{
+    struct fleet_tier *tier = e->fleet;
+    if (!tier->records && tier->is_on)
+        tier->records = calloc(1, sizeof(*tier->records));
+    if (tier->records)
+        tier->records->engine = e;
+    return tier->records;
+}
+
+void fleet_records_destroy(struct fleet_records *records)
+{
+    if (records)
+        free(records->gpus);
+    free(records);
+}
+
+static struct shard *hold_shard(struct engine *e, const char *database_id)
+{
+    struct fleet_tuning_shard named;
+    struct shard *shard =
+        fleet_tuning_shard_of(database_id, &named) ? shard_of(e, &named.shard) : NULL;
+    if (shard)
+        shard->queries++;
+    return shard;
+}
+
+/* Returns a new device. If there are too many, replaces one for which the fleet has nothing: users
+ * choose the ids, so they must not keep out the devices of others. */
+static struct device *take_place(struct fleet_records *records)
+{
+    if (records->count < FLEET_DEVICES_MAX)
+        return &records->devices[records->count++];
+    for (unsigned i = 0; i < records->count; i++) {
+        struct device *d = &records->devices[i];
+        if (d->is_busy || d->shard->index)
+            continue;
+        d->shard->queries--;
+        return d;
+    }
+    return NULL;
+}
+
+void fleet_records_want(struct engine *e, const char *database_id)
+{
+    struct fleet_records *records = records_of(e);
+    if (!records || strlen(database_id) >= DATABASE_ID_MAX)
+        return;
+    for (unsigned i = 0; i < records->count; i++)
+        if (strcmp(records->devices[i].database_id, database_id) == 0)
+            return;
+    struct shard *shard = hold_shard(e, database_id);
+    struct device *d = shard ? take_place(records) : NULL;
+    if (!d) {
+        if (shard)
+            shard->queries--;
+        return;
+    }
+    *d = (struct device){ .records = records, .shard = shard };
+    snprintf(d->database_id, sizeof(d->database_id), "%s", database_id);
+}
+
+/* ---- this host's GPUs ---- */
+
+static void look_for_gpus(struct task *task)
+{
+    struct fleet_records *records = LIST_ENTRY(task, struct fleet_records, task);
+    struct kiln_err ignored = KILN_ERR_INIT;
+    char skipped[256];
+    records->gpus = calloc(GPUS_MAX, sizeof(*records->gpus));
+    if (records->gpus && kfd_gpus(packages_kfd_directory(records->engine), records->gpus,
+                                  &records->gpu_count, skipped, &ignored))
+        records->gpu_count = 0;
+}
+
+static void gpus_found(struct task *task)
+{
+    struct fleet_records *records = LIST_ENTRY(task, struct fleet_records, task);
+    engine_task_ended(records->engine);
+    records->engine->fleet->running--;
+    for (size_t i = 0; records->gpus && i < records->gpu_count; i++)
+        fleet_records_want(records->engine, records->gpus[i].database_id);
+    free(records->gpus);
+    records->gpus = NULL;
+}
+
+static void find_gpus(struct fleet_records *records)
+{
+    records->has_gpus = true;
+    records->task = (struct task){ .work = look_for_gpus, .done = gpus_found };
+    records->engine->fleet->running++;
+    engine_run(records->engine, records->engine->own_uid, WORK_QUEUE_READ, &records->task);
+}
+
+/* ---- one device ---- */
+
+static void end_reading(struct device *d, bool failed)
+{
+    fleet_statements_done(&d->statements);
+    d->is_busy = false;
+    d->retry_ns = failed ? clock_monotonic_ns() + RETRY_NS : 0;
+}
+
+static void restated(struct tuning_change *change)
+{
+    struct fleet_restating *r = LIST_ENTRY(change, struct fleet_restating, change);
+    struct device *d = r->device;
+    struct deferred *base = &r->base;
+    tier_of(d)->running--;
+    if (base->rc) {
+        if (!base->engine->draining)
+            fleet_report_error(base->engine, base->err.text);
+    } else {
+        d->taken = d->index_sha256;
+        d->taken_keys = d->keys_number;
+    }
+    end_reading(d, base->rc != KILN_OK);
+    deferred_end(base);
+}
+
+static enum kiln_code begin_restating(struct tuning_change *change, struct tuning *tuning,
+                                      struct kiln_err *err)
+{
+    struct fleet_restating *r = LIST_ENTRY(change, struct fleet_restating, change);
+    struct device *d = r->device;
+    d->problems = d->statements.records.count;
+    d->entries = d->statements.entries;
+    return tuning_job_restate(tuning, d->database_id, &d->statements.records, &change->job, err);
+}
+
+static const struct tuning_change_kind restate_kind = { .begin = begin_restating,
+                                                        .ended = restated };
+static const struct deferred_kind deferred_restating = { .size = sizeof(struct fleet_restating) };
+
+static enum kiln_code restate(struct device *d, struct kiln_err *err)
+{
+    struct engine *e = d->records->engine;
+    struct caller self = { .uid = e->own_uid, .role = ROLE_ADMIN };
+    struct fleet_restating *r =
+        deferred_create(&deferred_restating, e, &self, /* request_id= */ 0, err);
+    if (!r)
+        return err->code;
+    r->base.caller = NULL;
+    r->device = d;
+    r->change.kind = &restate_kind;
+    r->change.request = &r->base;
+    r->change.needs_no_caller = true;
+    tier_of(d)->running++;
+    enum kiln_code rc = tuning_queue_add(&r->change, err);
+    if (rc) {
+        tier_of(d)->running--;
+        deferred_destroy(&r->base);
+    }
+    return rc;
+}
+
+static void report_faults(struct device *d)
+{
+    struct engine *e = d->records->engine;
+    const struct fleet_statements *s = &d->statements;
+    for (unsigned i = 0; i < FLEET_FAULTS; i++) {
+        if (!s->faults[i])
+            continue;
+        fleet_note_fault(e, (enum fleet_fault)i, "a block of tuning records");
+        tier_of(d)->faults[i] += s->faults[i] - 1;
+    }
+    if (s->is_cut)
+        fleet_report_error(e, "the fleet has more tuning records of a device than this host takes");
+}
+
+static void statements_read(struct task *task)
+{
+    struct device *d = LIST_ENTRY(task, struct device, task);
+    struct engine *e = d->records->engine;
+    struct kiln_err why = KILN_ERR_INIT;
+    engine_task_ended(e);
+    tier_of(d)->running--;
+    report_faults(d);
+    enum kiln_code rc = d->statements.rc;
+    if (rc)
+        why = d->statements.err;
+    else if (e->draining || d->keys_number != tier_of(d)->keys_changes)
+        rc = KILN_CANCELLED; /* keys may have been revoked since */
+    else
+        rc = restate(d, &why);
+    if (rc && rc != KILN_CANCELLED)
+        fleet_report_error(e, why.text);
+    if (rc)
+        end_reading(d, rc != KILN_CANCELLED);
+}
+
+static void read_statements(struct task *task)
+{
+    struct device *d = LIST_ENTRY(task, struct device, task);
+    fleet_statements_read(&d->statements, d->database_id);
+}
+
+static void verify(struct device *d)
+{
+    struct engine *e = d->records->engine;
+    d->task = (struct task){ .work = read_statements, .done = statements_read };
+    tier_of(d)->running++;
+    engine_run(e, e->own_uid, WORK_QUEUE_READ, &d->task);
+}
+
+static void get_next_pack(struct device *d);
+
+static void on_pack(struct fleet_access *get)
+{
+    struct device *d = LIST_ENTRY(get, struct device, get);
+    struct fleet_statements *s = &d->statements;
+    if (!fleet_access_ended(d->records->engine, get)) {
+        end_reading(d, /* failed= */ true);
+        return;
+    }
+    s->packs[s->pack_count++] = get->fd;
+    get_next_pack(d);
+}
+
+static void get_next_pack(struct device *d)
+{
+    const struct fleet_statements *s = &d->statements;
+    if (s->pack_count == s->wanted) {
+        verify(d);
+        return;
+    }
+    const struct fleet_pack *pack = &s->names[s->pack_count];
+    d->get = (struct fleet_access){ .size_max = pack->size, .done = on_pack };
+    fleet_name_pack(&pack->sha256, d->get.name);
+    fleet_access_start(d->records->engine, &d->get);
+}
+
+/* Copies what the task needs of the index, because the shard may replace the index meanwhile. */
+static void begin_reading(struct device *d)
+{
+    struct fleet_tier *tier = tier_of(d);
+    d->is_busy = true;
+    d->index_sha256 = d->shard->pointer.sha256;
+    d->keys_number = tier->keys_changes;
+    if (fleet_statements_begin(&d->statements, d->shard->index, tier->trusted))
+        get_next_pack(d);
+    else
+        end_reading(d, /* failed= */ true);
+}
+
+static bool has_news(const struct device *d)
+{
+    const struct shard *shard = d->shard;
+    return shard->index && (!digest_equal(&shard->pointer.sha256, &d->taken) ||
+                            d->taken_keys != tier_of(d)->keys_changes);
+}
+
+static void tick_device(struct device *d, uint64_t now_ns)
+{
+    d->shard->asked_ns = now_ns; /* so its index is kept up to date */
+    if (!d->is_busy && !tier_of(d)->is_broken && now_ns >= d->retry_ns && has_news(d) &&
+        tuning_databases(d->records->engine))
+        begin_reading(d);
+}
+
+void fleet_records_tick(struct engine *e, uint64_t now_ns)
+{
+    struct fleet_records *records = records_of(e);
+    if (!records)
+        return;
+    if (!records->has_gpus)
+        find_gpus(records);
+    for (unsigned i = 0; i < records->count; i++)
+        tick_device(&records->devices[i], now_ns);
+}
+
+struct json *fleet_records_describe(const struct fleet_records *records)
+{
+    struct json *list = json_array();
+    for (unsigned i = 0; records && i < records->count; i++) {
+        const struct device *d = &records->devices[i];
+        struct json *j = json_object();
+        json_set_text(j, "database_id", d->database_id);
+        json_set_bool(j, "taken", digest_is_known(&d->taken));
+        json_set_u64(j, "problems", d->problems);
+        json_set_u64(j, "entries", d->entries);
+        json_append(list, j);
+    }
+    return list;
+}

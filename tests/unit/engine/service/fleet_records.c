@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: MIT */
+/* One engine plays all hosts of a fleet: it forgets its records and the name of its series between
+ * two hosts. */
+#include "tests/unit/engine/service/fleet_users.h"
+#include "tests/unit/engine/service/tuning_fixture.h"
+
+#include "common/base/clock.h"
+#include "engine/digest/sha256.h"
+#include "engine/fleet/fleet_pointer.h"
+#include "engine/fleet/fleet_series.h"
+#include "engine/service/fleet/fleet_parts.h"
+#include "engine/service/fleet/fleet_records.h"
+#include "engine/service/fleet/fleet_tuning.h"
+#include "engine/tuning/tuning_share.h"
+
+#define MINUTE_NS 60000000000u
+#define FLEET_ENTRY "\"library\":\"fleet:"
+
+static uint64_t passed_ns, second;
+
+WRAP(uint64_t, clock_monotonic_ns, void) { return __real_clock_monotonic_ns() + passed_ns; }
+WRAP(uint64_t, clock_wall_s, void) { return __real_clock_wall_s() + second; }
+
+SET_UP_OF(set_up, struct fleet_users)
+{
+    passed_ns = second = 0;
+    make_tree(f);
+    users_open(&f->users, /* describe= */ true);
+}
+FIXTURE_OF(records, struct fleet_users, set_up, NULL);
+
+static void put_host(struct fleet_users *f, uint32_t batch, const char *solver, double median_ms)
+{
+    struct put put = find_put(solver, median_ms);
+    put.m.tier = 2;
+    put.m.problem = problem_of_batch(batch);
+    tuning_put(&f->users, &f->users.publisher, &put);
+}
+
+static void put_params(struct fleet_users *f, const char *params, double median_ms)
+{
+    struct put put = perf_put("ConvAsm3x3U", params, median_ms);
+    put.m.tier = 2;
+    tuning_put(&f->users, &f->users.publisher, &put);
+}
+
+static struct json *export_tuning(struct fleet_users *f, struct buffer *ret_records)
+{
+    struct test_caller *admin = &f->users.admin;
+    struct json *answer;
+    buffer_init(ret_records, 8u << 20);
+    test_caller_forget_replies(admin);
+    answer = test_caller_ask(admin, MESSAGE_fleet_tuning_export, "{}");
+    run_tasks(f);
+    if (!answer)
+        answer = reply_json(admin, admin->reply_count - 1);
+    if (admin->replies[admin->reply_count - 1].object_count)
+        reply_object(admin, admin->reply_count - 1, 0, ret_records);
+    return answer;
+}
+
+static uint64_t push_as(struct fleet_users *f, const struct fleet_signer *signer)
+{
+    struct fleet_pushing pushing = { .root = f->root, .signer = signer };
+    BUFFER_AUTO struct buffer records;
+    json_destroy(export_tuning(f, &records));
+    must(fleet_push(&pushing, records.data, records.size, &f->err), f->err);
+    return pushing.added;
+}
+
+static void forget_host(struct fleet_users *f)
+{
+    char path[512];
+    json_destroy(test_caller_ask(&f->users.admin, MESSAGE_tuning_remove,
+                                 "{\"tier\":\"host\",\"all\":true}"));
+    run_tasks(f);
+    snprintf(path, sizeof(path), "%s/fleet-series", f->users.engine.options.state_directory);
+    (void)unlink(path);
+}
+
+static void become_reader(struct fleet_users *f)
+{
+    users_stop(&f->users);
+    f->users.engine.options.has_fleet = true;
+    f->users.engine.options.fleet_keys = f->keys;
+    users_start(&f->users);
+    second++;
+}
+
+/* Lets a minute pass, in which the engine reads what has changed. */
+static void refresh(struct fleet_users *f)
+{
+    passed_ns += MINUTE_NS;
+    for (int i = 0; i < 4; i++) {
+        engine_tick(f->users.engine.engine);
+        run_tasks(f);
+        serve_all(f);
+        run_tasks(f);
+    }
+}
+
+static void want_device(struct fleet_users *f)
+{
+    (void)tuning_ask(&f->users, &f->users.ann, 0, 0, 1);
+    refresh(f);
+}
+
+/* Returns kilnd's answer to 'db get' as text. */
+static char *shown(struct fleet_users *f, uint32_t batch)
+{
+    char question[256];
+    snprintf(question, sizeof(question),
+             "{\"problem\":\"conv -n %u -c 64 -H 56 -W 56 -k 64 -y 1 -x 1 -p 0 -q 0 -u 1 -v 1 -l 1 "
+             "-j 1 -F 1\",\"database_id\":\"" ID "\"}",
+             (unsigned)batch);
+    KILN_AUTO(json)
+    struct json *answer = test_caller_ask(&f->users.admin, MESSAGE_tuning_show, question);
+    return json_print(answer, false);
+}
+
+static void expect_shown(struct fleet_users *f, uint32_t batch, const char *text, bool is_there)
+{
+    KILN_AUTO(mem) char *all = shown(f, batch);
+    if ((strstr(all, text) != NULL) != is_there)
+        fail_msg("'%s' %s: %s", text, is_there ? "is missing" : "should not be there", all);
+}
+
+TEST_F(records, two_hosts_tune_and_a_third_has_both)
+{
+    put_host(f, 1, "SolverA", 0.5);
+    put_params(f, "1,2", 0.5);
+    assert_int_equal(push_as(f, &f->signer), 1);
+    forget_host(f);
+    put_host(f, 2, "SolverB", 0.25);
+    assert_int_equal(push_as(f, &f->signer), 1);
+    forget_host(f);
+    compact(f);
+    become_reader(f);
+    assert_false(tuning_finds(&f->users, &f->users.ann, ""));
+    want_device(f);
+    expect_shown(f, 1, "SolverA", true);
+    expect_shown(f, 1, "1,2", true);
+    expect_shown(f, 2, "SolverB", true);
+    expect_shown(f, 2, FLEET_ENTRY, true);
+    assert_int_equal(tuning_ask(&f->users, &f->users.ann, 0, 0, 1).code, KILN_OK);
+}
+
+/* Adds what a host with this key has measured to the tree, and forgets it. */
+static void share(struct fleet_users *f, const struct fleet_signer *signer, uint32_t batch,
+                  double median_ms)
+{
+    put_host(f, batch, "SolverA", median_ms);
+    push_as(f, signer);
+    forget_host(f);
+}
+
+static void share_and_read(struct fleet_users *f)
+{
+    share(f, &f->signer, 1, 0.5);
+    compact(f);
+    become_reader(f);
+    want_device(f);
+}
+
+static uint64_t metric(struct fleet_users *f, const char *reason)
+{
+    char name[128];
+    snprintf(name, sizeof(name), "kiln_fleet_refused_total{reason=\"%s\"}", reason);
+    return test_caller_metric(&f->users.admin, name);
+}
+
+TEST_F(records, the_same_problem_of_two_hosts_is_merged_by_statistics)
+{
+    share(f, &f->signer, 1, 0.5);
+    share(f, &f->signer, 1, 0.501);
+    compact(f);
+    become_reader(f);
+    want_device(f);
+    expect_shown(f, 1, "\"samples\":10", true);
+    expect_shown(f, 1, "0.5005", true);
+}
+
+TEST_F(records, merging_the_same_index_again_changes_nothing)
+{
+    share_and_read(f);
+    expect_shown(f, 1, "\"samples\":5", true);
+    become_reader(f);
+    want_device(f);
+    expect_shown(f, 1, "\"samples\":5", true);
+}
+
+TEST_F(records, a_hosts_own_measurement_stays)
+{
+    share(f, &f->signer, 1, 0.5);
+    compact(f);
+    become_reader(f);
+    put_host(f, 1, "SolverA", 0.5001);
+    put_host(f, 1, "SolverB", 0.6);
+    want_device(f);
+    expect_shown(f, 1, "0.5001", true);
+    expect_shown(f, 1, "SolverB", true);
+    expect_shown(f, 1, FLEET_ENTRY, false);
+}
+
+TEST_F(records, what_came_from_the_fleet_is_not_pushed)
+{
+    BUFFER_AUTO struct buffer exported;
+    share_and_read(f);
+    KILN_AUTO(json) struct json *answer = export_tuning(f, &exported);
+    assert_int_equal(json_get_u64(answer, "records", 9), 0);
+    assert_int_equal(exported.size, 0);
+}
+
+TEST_F(records, a_client_cannot_record_as_the_fleet)
+{
+    struct put put = find_put("SolverA", 0.5);
+    put.m.library = bytes_of_text("fleet:0123456789abcdef");
+    tuning_send_put(&f->users, &f->users.ann, &put, /* runs= */ true);
+    assert_int_equal(f->users.ann.replies[0].type, MESSAGE_error);
+}
+
+static struct fleet_place place_of_block(struct fleet_users *f, struct fleet_pack *ret_pack,
+                                         uint32_t *ret_count)
+{
+    BUFFER_AUTO struct buffer text, content;
+    KILN_AUTO(fleet_trust) struct fleet_trust *trust = NULL;
+    KILN_AUTO(fleet_index) struct fleet_index *index = NULL;
+    struct fleet_tuning_shard named;
+    struct fleet_pointer pointer;
+    enum fleet_fault fault;
+    char id[FLEET_SHARD_ID_SIZE], name[FLEET_NAME_MAX];
+    assert_true(fleet_tuning_shard_of(ID, &named));
+    fleet_shard_id(&named.shard, id);
+    buffer_init(&text, FLEET_POINTER_MAX);
+    buffer_init(&content, FLEET_INDEX_MAX);
+    fleet_name_pointer(id, name);
+    must(fleet_tree_read(f->root, name, &text, &f->err), f->err);
+    assert_true(fleet_pointer_read(buffer_view(&text), &pointer));
+    fleet_name_index(id, &pointer.sha256, name);
+    must(fleet_tree_read(f->root, name, &content, &f->err), f->err);
+    must(fleet_trust_read(f->keys, &trust, &f->err), f->err);
+    must(fleet_index_open(&content, trust, &index, &fault, &f->err), f->err);
+    *ret_count = fleet_index_count(index);
+    *ret_pack = fleet_index_pack(index, 0);
+    return fleet_index_entry(index, 0).place;
+}
+
+TEST_F(records, a_newer_block_of_a_host_replaces_the_older)
+{
+    struct fleet_pack pack;
+    uint32_t count = 0;
+    put_host(f, 1, "SolverA", 0.5);
+    push_as(f, &f->signer);
+    compact(f);
+    second++;
+    put_host(f, 1, "SolverB", 0.4);
+    push_as(f, &f->signer);
+    compact(f);
+    (void)place_of_block(f, &pack, &count);
+    assert_int_equal(count, 1);
+    forget_host(f);
+    become_reader(f);
+    want_device(f);
+    expect_shown(f, 1, "SolverB", true);
+    expect_shown(f, 1, "\"samples\":5", true);
+}
+
+TEST_F(records, a_key_for_another_target_is_refused)
+{
+    struct fleet_signer other = fleet_test_signer(2);
+    fleet_test_trust(f->keys, &other, &(struct fleet_test_key){ "other", "*", false });
+    share(f, &other, 1, 0.5);
+    compact(f);
+    fleet_test_trust(f->keys, &other, &(struct fleet_test_key){ "other", "gfx906", false });
+    become_reader(f);
+    want_device(f);
+    expect_shown(f, 1, "SolverA", false);
+    assert_int_equal(metric(f, "not-allowed"), 1);
+}
+
+TEST_F(records, a_damaged_block_is_refused_and_the_others_are_used)
+{
+    struct fleet_pack pack;
+    uint32_t count = 0;
+    char name[FLEET_NAME_MAX], path[512];
+    BUFFER_AUTO struct buffer content;
+    share(f, &f->signer, 1, 0.5);
+    share(f, &f->signer, 2, 0.5);
+    compact(f);
+    struct fleet_place place = place_of_block(f, &pack, &count);
+    assert_int_equal(count, 2);
+    fleet_name_pack(&pack.sha256, name);
+    buffer_init(&content, pack.size);
+    must(fleet_tree_read(f->root, name, &content, &f->err), f->err);
+    content.data[place.offset + place.size - 9] ^= 1;
+    snprintf(path, sizeof(path), "%s/%s", f->tree, name);
+    must(fs_replace_file(path, buffer_view(&content), 0644, &f->err), f->err);
+    become_reader(f);
+    want_device(f);
+    assert_int_equal(metric(f, "wrong-bytes"), 1);
+    KILN_AUTO(mem) char *first = shown(f, 1);
+    KILN_AUTO(mem) char *later = shown(f, 2);
+    assert_int_equal((strstr(first, "SolverA") != NULL) + (strstr(later, "SolverA") != NULL), 1);
+}
+
+TEST_F(records, an_old_index_is_refused)
+{
+    char pointer[512];
+    struct fleet_tuning_shard named;
+    char id[FLEET_SHARD_ID_SIZE], name[FLEET_NAME_MAX];
+    BUFFER_AUTO struct buffer old;
+    assert_true(fleet_tuning_shard_of(ID, &named));
+    fleet_shard_id(&named.shard, id);
+    fleet_name_pointer(id, name);
+    snprintf(pointer, sizeof(pointer), "%s/%s", f->tree, name);
+    share(f, &f->signer, 1, 0.5);
+    compact(f);
+    buffer_init(&old, FLEET_POINTER_MAX);
+    must(fs_read_file(pointer, FLEET_POINTER_MAX, &old, &f->err), f->err);
+    share(f, &f->signer, 2, 0.5);
+    compact(f);
+    become_reader(f);
+    want_device(f);
+    expect_shown(f, 2, "SolverA", true);
+    must(fs_replace_file(pointer, buffer_view(&old), 0644, &f->err), f->err);
+    refresh(f);
+    assert_int_equal(metric(f, "rolled-back"), 1);
+    expect_shown(f, 2, "SolverA", true);
+}
+
+TEST_F(records, records_of_a_revoked_key_are_removed)
+{
+    struct fleet_signer other = fleet_test_signer(2);
+    char path[512], id[FLEET_REVOKED_NAME_MAX];
+    fleet_test_trust(f->keys, &other, &(struct fleet_test_key){ "other", "gfx90a", false });
+    share(f, &other, 1, 0.5);
+    share(f, &f->signer, 2, 0.5);
+    compact(f);
+    become_reader(f);
+    want_device(f);
+    expect_shown(f, 1, "SolverA", true);
+    fleet_revoked_name(other.key_id, id);
+    snprintf(path, sizeof(path), "%s/%s", f->keys, id);
+    must(fs_replace_file(path, bytes_of_text("revoked"), 0644, &f->err), f->err);
+    refresh(f);
+    expect_shown(f, 1, "SolverA", false);
+    expect_shown(f, 2, "SolverA", true);
+}
+
+TEST_F(records, entries_of_the_fleet_can_be_dropped)
+{
+    share_and_read(f);
+    put_host(f, 2, "SolverB", 0.5);
+    KILN_AUTO(json)
+    struct json *answer = test_caller_ask(&f->users.admin, MESSAGE_tuning_remove,
+                                          "{\"tier\":\"host\",\"origin\":\"fleet:\"}");
+    assert_int_equal(json_get_u64(answer, "removed", 0), 1);
+    expect_shown(f, 1, "SolverA", false);
+    expect_shown(f, 2, "SolverB", true);
+}
+
+static void write_index(struct fleet_users *f, struct fleet_index_draft *draft)
+{
+    BUFFER_AUTO struct buffer content;
+    struct fleet_tuning_shard named;
+    char id[FLEET_SHARD_ID_SIZE], name[FLEET_NAME_MAX], text[FLEET_POINTER_MAX];
+    assert_true(fleet_tuning_shard_of(ID, &named));
+    fleet_shard_id(&named.shard, id);
+    draft->shard = named.shard;
+    draft->epoch = 5;
+    buffer_init(&content, FLEET_INDEX_MAX);
+    must(fleet_index_write(draft, &f->signer, &content, &f->err), f->err);
+    const struct fleet_pointer pointer = { draft->epoch, sha256_of(buffer_view(&content)) };
+    fleet_name_index(id, &pointer.sha256, name);
+    must(fleet_tree_add(f->root, name, buffer_view(&content), NULL, &f->err), f->err);
+    fleet_name_pointer(id, name);
+    fleet_pointer_write(&pointer, text);
+    must(fleet_tree_replace(f->root, name, bytes_of_text(text), &f->err), f->err);
+}
+
+static void expect_error(struct fleet_users *f, const char *text)
+{
+    KILN_AUTO(json)
+    struct json *status = test_caller_ask(&f->users.admin, MESSAGE_status, "{}");
+    assert_non_null(strstr(json_get_text(json_get(status, "fleet"), "last_error", ""), text));
+}
+
+TEST_F(records, records_beyond_the_limit_are_left_out)
+{
+    const struct fleet_pack pack = { .size = FLEET_RECORDS_BYTES_MAX + 1 };
+    struct fleet_entry entry = { .place = { .size = 100 } };
+    struct fleet_index_draft draft = {
+        .packs = &pack, .pack_count = 1, .entries = &entry, .entry_count = 1
+    };
+    write_index(f, &draft);
+    become_reader(f);
+    want_device(f);
+    assert_int_equal(count_gets(f), 2); /* pointer and index */
+    expect_error(f, "more tuning records");
+}
+
+TEST_F(records, a_truncated_pack_is_counted)
+{
+    struct fleet_pack pack;
+    uint32_t count;
+    char name[FLEET_NAME_MAX], path[512];
+    share(f, &f->signer, 1, 0.5);
+    compact(f);
+    (void)place_of_block(f, &pack, &count);
+    fleet_name_pack(&pack.sha256, name);
+    snprintf(path, sizeof(path), "%s/%s", f->tree, name);
+    assert_int_equal(truncate(path, pack.size - 1), 0);
+    become_reader(f);
+    want_device(f);
+    assert_int_equal(metric(f, "malformed"), 1);
+    expect_shown(f, 1, "SolverA", false);
+}
