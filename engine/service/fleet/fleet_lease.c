@@ -18,11 +18,9 @@
 #include <sys/random.h>
 
 #define SECOND_NS 1000000000u
-/* How long a host waits for another host's kernel, as a multiple of the expected duration of the
- * compile. The other host may have other compiles to do first. */
-#define WAIT_FACTOR 10u
-#define WAIT_MIN_NS (5ull * SECOND_NS)
-#define WAIT_MAX_NS (30ull * SECOND_NS)
+/* How long a host waits for another host's kernel. This does not depend on how long the compile is
+ * expected to take, because the other host may have other compiles to do first. */
+#define WAIT_NS (30ull * SECOND_NS)
 #define POLL_MAX_NS (8ull * SECOND_NS)
 #define REST_NS (300ull * SECOND_NS)
 #define PROBE_PAUSE_NS (60ull * SECOND_NS)
@@ -75,12 +73,6 @@ static int make_nonce(void)
 
 /* ---- waiting for another host ---- */
 
-static uint64_t wait_ns_of(const struct fleet_query *query)
-{
-    uint64_t wait_ns = query->expected_ns * WAIT_FACTOR;
-    return wait_ns < WAIT_MIN_NS ? WAIT_MIN_NS : wait_ns > WAIT_MAX_NS ? WAIT_MAX_NS : wait_ns;
-}
-
 static void end_waiting(struct fleet_query *query)
 {
     struct fleet_tier *tier = query->shard->engine->fleet;
@@ -128,7 +120,7 @@ static void wait_for_host(struct fleet_query *query)
     struct engine *e = query->shard->engine;
     uint64_t now_ns = clock_monotonic_ns();
     e->fleet->running++;
-    query->wait_until_ns = now_ns + wait_ns_of(query);
+    query->wait_until_ns = now_ns + WAIT_NS;
     query->poll_pause_ns = SECOND_NS / 4;
     list_append(&leases_of(e)->waiting, &query->link);
     poll_loose(query, now_ns);
