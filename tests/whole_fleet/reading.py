@@ -88,7 +88,7 @@ def many_cold_nodes(scene: Scene) -> str:
     with scene.front(scene.tree) as front:
         readers = [scene.host(place) for place in range(scene.wires.hosts)]
         for host in readers:
-            host.launch("--workers", "1", *scene.settings(front.url))
+            host.launch(*scene.PATIENT, *scene.settings(front.url))
         at_once(hosts.Host.await_start, readers)
         front.forget()
         begin = time.monotonic()

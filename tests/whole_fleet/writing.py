@@ -105,7 +105,8 @@ def cold_fleet(stage: Stage) -> str:
     """
     writers = [stage.host(place) for place in range(stage.wires.hosts)]
     for host in writers:
-        host.launch(*stage.settings(stage.url, writes=True), user=stage.store.builder)
+        host.launch(*stage.PATIENT, *stage.settings(stage.url, writes=True),
+                    user=stage.store.builder)
     at_once(hosts.Host.await_start, writers)
     for host in writers:
         stores.wait_until("leases", lambda host=host: host.leases() == "on",  # type: ignore[misc]
