@@ -160,6 +160,7 @@ static enum kiln_code take_answer(struct fleet_process *p, const struct fleet_an
         get->fd = answer->fd;
     else if (has_file)
         close(answer->fd);
+    get->wait_s = answer->wait_s;
     end_get(p, get, needs_file && !has_file ? FLEET_END_MALFORMED : answer->end);
     loop_timer_start(&p->timer, 0, TICK_MS);
     return KILN_OK;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/transfer/fetch.h"
 
+#include "common/base/jitter.h"
 #include "engine/transfer/fetch_attempt.h"
 
 #include <curl/curl.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <time.h>
 
 static void wait_ms(uint64_t ms)
@@ -29,16 +29,6 @@ const struct fetch_policy fetch_policy_standard = {
     .pause = wait_ms,
 };
 
-/* Shortens the pause by a random amount, at most by half. If a server fails, all nodes of a cluster
- * lose their connections at once, and should not reconnect all at once. */
-static uint64_t jittered_pause(uint64_t ms)
-{
-    uint32_t random = 0;
-    if (getrandom(&random, sizeof(random), 0) != sizeof(random))
-        random = UINT32_MAX / 2;
-    return ms - (ms / 2 * random) / UINT32_MAX;
-}
-
 static uint64_t pause_of(const struct fetch_policy *policy, unsigned barren, uint64_t wait_s)
 {
     uint64_t pause = policy->pause_ms;
@@ -48,7 +38,7 @@ static uint64_t pause_of(const struct fetch_policy *policy, unsigned barren, uin
         wait_s = policy->pause_max_ms / 1000;
     if (pause < wait_s * 1000)
         return wait_s * 1000;
-    return jittered_pause(pause < policy->pause_max_ms ? pause : policy->pause_max_ms);
+    return jitter_shorten(pause < policy->pause_max_ms ? pause : policy->pause_max_ms);
 }
 
 static enum kiln_code report_given_up(unsigned attempts, struct kiln_err *err)

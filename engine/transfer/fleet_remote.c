@@ -27,11 +27,12 @@ static enum kiln_code fail_end(const char *what, const char *name, enum fleet_en
                                struct kiln_err *err)
 {
     static const enum kiln_code codes[FLEET_ENDS] = {
-        [FLEET_END_EXISTS] = KILN_BUSY,       [FLEET_END_ABSENT] = KILN_NOT_FOUND,
-        [FLEET_END_FORBIDDEN] = KILN_DENIED,  [FLEET_END_REFUSED] = KILN_INVALID,
-        [FLEET_END_TOO_LARGE] = KILN_FULL,    [FLEET_END_BROKEN] = KILN_IO,
-        [FLEET_END_UNREACHABLE] = KILN_IO,    [FLEET_END_TIMED_OUT] = KILN_TIMED_OUT,
-        [FLEET_END_MALFORMED] = KILN_CORRUPT, [FLEET_END_STOPPED] = KILN_IO,
+        [FLEET_END_EXISTS] = KILN_BUSY,         [FLEET_END_ABSENT] = KILN_NOT_FOUND,
+        [FLEET_END_FORBIDDEN] = KILN_DENIED,    [FLEET_END_REFUSED] = KILN_INVALID,
+        [FLEET_END_TOO_LARGE] = KILN_FULL,      [FLEET_END_BUSY] = KILN_UNAVAILABLE,
+        [FLEET_END_BROKEN] = KILN_IO,           [FLEET_END_UNREACHABLE] = KILN_IO,
+        [FLEET_END_TIMED_OUT] = KILN_TIMED_OUT, [FLEET_END_MALFORMED] = KILN_CORRUPT,
+        [FLEET_END_STOPPED] = KILN_IO,
     };
     return kiln_fail(err, codes[end], "cannot %s '%s' of the fleet's tree: %s", what, name,
                      fleet_end_text(end));
@@ -40,8 +41,8 @@ static enum kiln_code fail_end(const char *what, const char *name, enum fleet_en
 /* Returns whether |end| is a failure of the store, which says nothing about the file. */
 static bool is_failure(enum fleet_end end)
 {
-    return end == FLEET_END_BROKEN || end == FLEET_END_UNREACHABLE || end == FLEET_END_TIMED_OUT ||
-           end == FLEET_END_STOPPED;
+    return end == FLEET_END_BUSY || end == FLEET_END_BROKEN || end == FLEET_END_UNREACHABLE ||
+           end == FLEET_END_TIMED_OUT || end == FLEET_END_STOPPED;
 }
 
 static enum kiln_code receive_answer(const struct fleet_remote *remote,

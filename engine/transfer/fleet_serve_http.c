@@ -128,7 +128,9 @@ static enum fleet_end end_of_status(const struct exchange *x)
         return FLEET_END_TOO_LARGE;
     if (status == 416) /* the file has fewer bytes than its index says */
         return FLEET_END_MALFORMED;
-    bool is_temporary = status == 408 || status == 429 || status >= 500;
+    if (status == 429 || status == 503) /* S3 calls the latter SlowDown */
+        return FLEET_END_BUSY;
+    bool is_temporary = status == 408 || status >= 500;
     return is_temporary ? FLEET_END_BROKEN : FLEET_END_REFUSED;
 }
 
@@ -178,10 +180,18 @@ static void answer_list(const struct http_server *s, const struct exchange *x, e
     fleet_serve_answer(s->socket, request, answer, buffer_view(&names));
 }
 
+/* Returns the time in the header Retry-After, or 0 if there is none. */
+static uint64_t wait_of(const struct exchange *x)
+{
+    curl_off_t wait_s = 0;
+    curl_easy_getinfo(x->curl, CURLINFO_RETRY_AFTER, &wait_s);
+    return wait_s > 0 ? (uint64_t)wait_s : 0;
+}
+
 static void answer_exchange(const struct http_server *s, const struct exchange *x,
                             enum fleet_end end)
 {
-    struct fleet_answer answer = { .end = end };
+    struct fleet_answer answer = { .end = end, .wait_s = end == FLEET_END_BUSY ? wait_of(x) : 0 };
     if (is_list(x)) {
         answer_list(s, x, end);
         return;

@@ -121,6 +121,8 @@ enum kiln_code fleet_send_answer(int socket, const struct fleet_answer *answer,
     json_set_u64(text, "end", answer->end);
     set_unless_empty(text, "tag", answer->tag);
     set_unless_empty(text, "token", answer->token);
+    if (answer->wait_s)
+        json_set_u64(text, "wait", answer->wait_s);
     const struct packet packet = { .json = text, .fds = &answer->fd, .fd_count = answer->fd >= 0 };
     return packet_send(socket, &packet, err);
 }
@@ -141,7 +143,9 @@ enum kiln_code fleet_receive_answer(int socket, struct fleet_answer *ret_answer,
     if (rc)
         return rc;
     uint64_t end = json_get_u64(text, "end", FLEET_ENDS);
-    struct fleet_answer answer = { .id = json_get_u64(text, "id", 0), .end = (enum fleet_end)end };
+    struct fleet_answer answer = { .id = json_get_u64(text, "id", 0),
+                                   .end = (enum fleet_end)end,
+                                   .wait_s = json_get_u64(text, "wait", 0) };
     bool has_texts =
         copy_printable(json_get_text(text, "tag", ""), answer.tag, FLEET_TAG_MAX) &&
         copy_printable(json_get_text(text, "token", ""), answer.token, FLEET_TOKEN_MAX);

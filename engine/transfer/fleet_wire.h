@@ -10,7 +10,7 @@
  *            to add a file: {"id", "name", "put"} with a memory file;
  *            to replace a file: {"id", "name", "put", "replace", "tag"} with a memory file;
  *            for the names in a directory: {"id", "name", "list", "token"}
- *   answer   {"id", "end", "tag", "token"}; with a memory file if a file or names were read
+ *   answer   {"id", "end", "tag", "token", "wait"}; with a memory file if a file or names were read
  *
  * Ownership  the receiver owns a received descriptor
  * Threading  plain values
@@ -66,6 +66,7 @@ struct fleet_answer {
     enum fleet_end end;
     char tag[FLEET_TAG_MAX];     /* of a whole file that was read; "": the store has none */
     char token[FLEET_TOKEN_MAX]; /* of a list: names the next page; "": there is none */
+    uint64_t wait_s;             /* with FLEET_END_BUSY, as in struct fleet_access */
     int fd;                      /* -1: none */
 };
 /* Borrows |answer->fd|. */

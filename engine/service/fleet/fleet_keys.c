@@ -50,7 +50,7 @@ static unsigned use_keys(struct fleet_tier *tier)
             fleet_trust_may_index(tier->trusted->keys, fleet_index_signer(shard->index)))
             continue;
         shard_drop_index(shard);
-        shard->refreshed_ns = 0; /* the tree may have an index of another signer by now */
+        shard->refresh_ns = 0; /* the tree may have an index of another signer by now */
         dropped++;
     }
     return dropped;

@@ -10,6 +10,7 @@
  */
 #include "common/base/clock.h"
 #include "common/base/fs.h"
+#include "common/base/jitter.h"
 #include "engine/fleet/fleet_record.h"
 #include "engine/service/fleet/fleet_parts.h"
 #include "engine/service/fleet/fleet_upload.h"
@@ -298,7 +299,9 @@ void fleet_leases_tick(struct engine *e, uint64_t now_ns)
         now_ns < leases->probe_ns)
         return;
     leases->engine = e;
-    leases->probe_ns = now_ns + PROBE_PAUSE_NS;
+    leases->probe_ns = now_ns + jitter_shorten(PROBE_PAUSE_NS);
     leases->is_second = false;
+    if (e->fleet->is_broken)
+        fleet_note_attempt(e->fleet, now_ns);
     add_probe(leases);
 }

@@ -21,8 +21,12 @@
 #define FLEET_ERROR_TEXT 512
 /* Time without use after which an index is no longer refreshed, until it is used again. */
 #define FLEET_IDLE_NS 600000000000u
-/* Time between two reads of the keys, and of an index that is in use. */
+/* Time between two reads of the keys. An index that is older is refreshed before it is shown. */
 #define FLEET_REFRESH_NS 60000000000u
+/* Maximum time between two requests for the pointer of an index that is in use. The time is
+ * shortened by a random amount, to one minute on average. Otherwise hosts that had to wait for the
+ * same event, such as the end of a failure, would send their requests together from then on. */
+#define FLEET_POINTER_NS 80000000000u
 
 /* The trusted keys, which tasks on other threads use, too. Only the engine's thread changes the
  * number of references. */
@@ -58,6 +62,7 @@ struct shard {
     bool is_loading;
     bool is_slow; /* loading the index has taken longer than a look-up may wait */
     uint64_t asked_ns, refreshed_ns, load_began_ns;
+    uint64_t refresh_ns; /* when the pointer is requested again, if the index is in use */
     /* Why the last load got no index. Both members are 0 if the load got one, or found the index
      * unchanged. */
     enum fleet_end load_end;
@@ -138,6 +143,7 @@ struct fleet_tier {
     unsigned running; /* requests and tasks that have not ended */
     /* Set while the fleet's store fails. Then only fleet_tier_tick sends requests. */
     bool is_broken;
+    bool is_trying; /* while the store fails: an attempt has not ended */
     uint64_t broken_ns; /* when the store began to fail */
     uint64_t pause_ns, retry_ns;
     uint64_t answered_ns; /* when the store last answered */
@@ -168,6 +174,8 @@ void fleet_epochs_save(struct engine *e);
 /* Treats the store as broken if it has answered no access since |began_ns|. Call this function when
  * an access that began at that time is slow. */
 void fleet_note_silence(struct engine *e, uint64_t began_ns);
+/* Call this function when a request tries a store that fails. */
+void fleet_note_attempt(struct fleet_tier *tier, uint64_t now_ns);
 void fleet_note_fault(struct engine *e, enum fleet_fault fault, const char *what);
 /* Reports the event fleet_error, and stores its text for status requests. */
 void fleet_report_error(struct engine *e, const char *text);

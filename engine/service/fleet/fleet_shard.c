@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/base/clock.h"
 #include "common/base/fs.h"
+#include "common/base/jitter.h"
 #include "engine/digest/sha256.h"
 #include "engine/service/fleet/fleet_parts.h"
 #include "engine/service/kernels/toolchains.h"
@@ -152,6 +153,7 @@ static void end_load(struct shard *shard, enum fleet_end end, enum fleet_fault f
     shard->load_fault = fault;
     shard->is_loading = shard->is_slow = false;
     shard->refreshed_ns = clock_monotonic_ns();
+    shard->refresh_ns = shard->refreshed_ns + jitter_shorten(FLEET_POINTER_NS);
     while ((query = LIST_POP(&shard->waiting, struct fleet_query, link)))
         query_continue(query);
     if (shard->index && fleet_index_count(shard->index) > 0)

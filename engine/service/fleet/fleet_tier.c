@@ -3,6 +3,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/fs.h"
+#include "common/base/jitter.h"
 #include "engine/service/fleet/fleet_parts.h"
 #include "engine/service/fleet/fleet_records.h"
 
@@ -12,6 +13,9 @@
 #define EPOCHS_NAME "fleet-epochs"
 #define PAUSE_MIN_NS 60000000000u
 #define PAUSE_MAX_NS 300000000000u
+/* The first pause after the store has asked for fewer requests. */
+#define BUSY_PAUSE_MIN_NS 4000000000u
+#define SECOND_NS 1000000000u
 
 /* If the file is damaged, uses the lines before the damage. If the epoch of a shard is lost, kilnd
  * may accept an old index of this shard, but still only one that a trusted key signed. */
@@ -150,23 +154,41 @@ void fleet_access_start(struct engine *e, struct fleet_access *get)
     e->executor->ops->fleet_access(e->executor, get);
 }
 
-static void break_tier(struct engine *e)
+/* Stops look-ups until the store answers again. The first pause is |pause_min_ns|. Each attempt
+ * that fails doubles the pause. Requests that fail at the same time count only once. The next
+ * attempt comes earlier by a random time, so that the hosts of a fleet do not try the store at the
+ * same moment. */
+static void break_tier(struct engine *e, uint64_t pause_min_ns)
 {
     struct fleet_tier *tier = e->fleet;
     uint64_t longer = tier->pause_ns * 2;
-    tier->pause_ns = !tier->is_broken && tier->pause_ns == 0 ? PAUSE_MIN_NS
-                     : longer < PAUSE_MAX_NS                 ? longer
-                                                             : PAUSE_MAX_NS;
+    if (tier->is_broken && !tier->is_trying)
+        return;
+    tier->is_trying = false;
+    tier->pause_ns = tier->pause_ns == 0     ? pause_min_ns
+                     : longer < PAUSE_MAX_NS ? longer
+                                             : PAUSE_MAX_NS;
     uint64_t now_ns = clock_monotonic_ns();
     if (!tier->is_broken)
         tier->broken_ns = now_ns;
     tier->is_broken = true;
-    tier->retry_ns = now_ns + tier->pause_ns;
+    tier->retry_ns = now_ns + jitter_shorten(tier->pause_ns);
+}
+
+/* Does as break_tier, but leaves the store alone at least for the time that it wants. */
+static void obey_busy_store(struct engine *e, uint64_t wait_s)
+{
+    struct fleet_tier *tier = e->fleet;
+    uint64_t wait_ns = wait_s < PAUSE_MAX_NS / SECOND_NS ? wait_s * SECOND_NS : PAUSE_MAX_NS;
+    uint64_t until_ns = clock_monotonic_ns() + wait_ns;
+    break_tier(e, BUSY_PAUSE_MIN_NS);
+    if (tier->retry_ns < until_ns) /* the random time spreads the hosts after this time, too */
+        tier->retry_ns = until_ns + (tier->pause_ns - jitter_shorten(tier->pause_ns));
 }
 
 static void repair_tier(struct fleet_tier *tier)
 {
-    tier->is_broken = false;
+    tier->is_broken = tier->is_trying = false;
     tier->pause_ns = 0;
     tier->answered_ns = clock_monotonic_ns();
 }
@@ -203,8 +225,10 @@ bool fleet_access_ended(struct engine *e, const struct fleet_access *get)
     tier->running--;
     tier->ends[get->end]++;
     report_end(e, get);
-    if (!is_answer(get->end) && !e->draining)
-        break_tier(e);
+    if (get->end == FLEET_END_BUSY)
+        obey_busy_store(e, get->wait_s);
+    else if (!is_answer(get->end) && !e->draining)
+        break_tier(e, PAUSE_MIN_NS);
     else if (is_answer(get->end) && !get->is_slow)
         repair_tier(tier);
     return get->end == FLEET_END_DONE;
@@ -213,7 +237,7 @@ bool fleet_access_ended(struct engine *e, const struct fleet_access *get)
 void fleet_note_silence(struct engine *e, uint64_t began_ns)
 {
     if (e->fleet->answered_ns < began_ns && !e->fleet->is_broken)
-        break_tier(e);
+        break_tier(e, PAUSE_MIN_NS);
 }
 
 void fleet_note_fault(struct engine *e, enum fleet_fault fault, const char *what)
@@ -225,10 +249,16 @@ void fleet_note_fault(struct engine *e, enum fleet_fault fault, const char *what
     fleet_report_error(e, text);
 }
 
+void fleet_note_attempt(struct fleet_tier *tier, uint64_t now_ns)
+{
+    tier->is_trying = true;
+    tier->retry_ns = now_ns + jitter_shorten(tier->pause_ns);
+}
+
 static bool is_due(const struct shard *shard, uint64_t now_ns)
 {
     return !shard->is_loading && now_ns - shard->asked_ns < FLEET_IDLE_NS &&
-           now_ns - shard->refreshed_ns >= FLEET_REFRESH_NS;
+           now_ns >= shard->refresh_ns;
 }
 
 /* Loads the indices that are due. While the store fails, loads only one index after each pause, to
@@ -245,7 +275,7 @@ static void refresh_shards(struct engine *e, uint64_t now_ns)
         shard_load(shard);
         if (!tries)
             continue;
-        tier->retry_ns = now_ns + tier->pause_ns;
+        fleet_note_attempt(tier, now_ns);
         return;
     }
 }

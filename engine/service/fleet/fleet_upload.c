@@ -4,6 +4,7 @@
 #include "common/base/clock.h"
 #include "common/base/fs.h"
 #include "common/base/hex.h"
+#include "common/base/jitter.h"
 #include "common/base/units.h"
 #include "engine/service/fleet/fleet_kernel.h"
 #include "engine/service/fleet/fleet_parts.h"
@@ -25,6 +26,7 @@
 /* Pause after a step that left no kernel to upload. Newer kernels then wait about this long, so
  * that their upload does not compete with the job that needed them. */
 #define PAUSE_NS 2000000000u
+/* Shortened by a random amount, so that hosts do not repeat their uploads at the same moment. */
 #define FAILED_PAUSE_NS 60000000000u
 /* Time after a call of fleet_upload_hurry during which uploads are not delayed. */
 #define HURRY_NS 60000000000u
@@ -372,7 +374,7 @@ static void on_put(struct fleet_access *access)
         return;
     close_puts(u);
     if (u->has_failed)
-        end_uploads(u, FAILED_PAUSE_NS);
+        end_uploads(u, jitter_shorten(FAILED_PAUSE_NS));
     else
         advance_mark(u);
 }
@@ -400,7 +402,7 @@ static void on_records(struct task *task)
     if (u->rc) {
         fleet_report_error(u->engine, u->err.text);
         close_puts(u);
-        end_uploads(u, FAILED_PAUSE_NS);
+        end_uploads(u, jitter_shorten(FAILED_PAUSE_NS));
         return;
     }
     u->next_mark = u->last_row;

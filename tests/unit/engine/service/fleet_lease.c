@@ -168,9 +168,9 @@ TEST_F(lease, a_store_that_failed_at_the_start_is_probed_again)
     pass_time(f, 1);
     end_access(f, FLEET_END_UNREACHABLE);
     assert_false(fleet_tier_is_up(f->users.engine.engine->fleet));
-    pass_time(f, 30);
+    pass_time(f, 20);
     assert_null(next_access(f));
-    pass_time(f, 31);
+    pass_time(f, 41);
     end_access(f, FLEET_END_DONE);
     end_access(f, FLEET_END_EXISTS);
     assert_true(fleet_tier_is_up(f->users.engine.engine->fleet));

@@ -162,9 +162,9 @@ TEST_F(http, statuses_are_told_apart)
         { "HTTP/1.1 302 Because\r\nLocation: /\r\nContent-Length: 0\r\n", FLEET_END_REFUSED },
         { "HTTP/1.1 413 Because\r\nContent-Length: 0\r\n", FLEET_END_TOO_LARGE },
         { "HTTP/1.1 416 Because\r\nContent-Length: 0\r\n", FLEET_END_MALFORMED },
-        { "HTTP/1.1 429 Because\r\nContent-Length: 0\r\n", FLEET_END_BROKEN },
+        { "HTTP/1.1 429 Because\r\nContent-Length: 0\r\n", FLEET_END_BUSY },
         { "HTTP/1.1 500 Because\r\nContent-Length: 0\r\n", FLEET_END_BROKEN },
-        { "HTTP/1.1 503 Because\r\nContent-Length: 0\r\n", FLEET_END_BROKEN },
+        { "HTTP/1.1 503 Because\r\nContent-Length: 0\r\n", FLEET_END_BUSY },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         f->head = cases[i].head;
@@ -173,6 +173,18 @@ TEST_F(http, statuses_are_told_apart)
         if (answer.end != cases[i].end)
             fail_msg("'%.12s' ended with %d", cases[i].head, (int)answer.end);
     }
+}
+
+TEST_F(http, a_busy_server_says_how_long_it_wants_to_be_left_alone)
+{
+    f->head = "HTTP/1.1 503 Slow Down\r\nRetry-After: 17\r\nContent-Length: 0\r\n";
+    ask(f, 1, 0, 10);
+    struct fleet_answer answer = receive(f);
+    assert_int_equal(answer.end, FLEET_END_BUSY);
+    assert_int_equal(answer.wait_s, 17);
+    f->head = "HTTP/1.1 503 Slow Down\r\nContent-Length: 0\r\n";
+    ask(f, 2, 0, 10);
+    assert_int_equal(receive(f).wait_s, 0);
 }
 
 TEST_F(http, a_server_that_ignores_ranges_is_noticed)
