@@ -53,8 +53,23 @@ static void judge_keys(const struct json *keys, struct findings *f)
                      "--index");
 }
 
+/* Without |leases_trouble|, the store has not been tested yet; that takes about a second. */
+static void judge_untested_leases(const struct json *fleet, struct findings *f)
+{
+    const char *trouble = json_get_text(fleet, "leases_trouble", NULL);
+    if (!trouble)
+        return;
+    struct finding *finding =
+        findings_add(f, CHECK, VERDICT_WARN,
+                     "no leases are used, because the test of the store failed: %.200s", trouble);
+    findings_advise(finding, "hosts may compile the same kernel at the same time; let this host "
+                             "write below v1/l of the fleet's tree (docs/operations/fleet.md); "
+                             "kilnd repeats the test every minute");
+}
+
 static void judge_leases(const struct json *fleet, struct findings *f)
 {
+    judge_untested_leases(fleet, f);
     if (strcmp(json_get_text(fleet, "leases", ""), "off") != 0)
         return;
     struct finding *finding = findings_add(f, CHECK, VERDICT_WARN,

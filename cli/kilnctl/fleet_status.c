@@ -62,6 +62,9 @@ static void add_leases(struct table *table, const struct json *fleet)
     if (json_get(fleet, "leases_resume_s"))
         table_cell(table, "on, but not used for %s: another host's kernel did not come in time",
                    seconds_of(fleet, "leases_resume_s", left));
+    else if (json_get(fleet, "leases_trouble"))
+        table_cell_in(table, COLOUR_YELLOW, "not used, because the test of the store failed: %s",
+                      json_get_text(fleet, "leases_trouble", ""));
     else
         table_cell(table, "%s", explain_leases(json_get_text(fleet, "leases", "?")));
 }

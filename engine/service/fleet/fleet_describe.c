@@ -93,7 +93,10 @@ static struct json *describe_shard(const struct shard *shard)
 static void add_leases(struct json *json, const struct fleet_tier *tier)
 {
     const struct fleet_leases *leases = &tier->leases;
+    bool has_failed = leases->probe_end != FLEET_END_DONE && leases->probe_end != FLEET_END_EXISTS;
     json_set_text(json, "leases", fleet_tier_leases(tier));
+    if (leases->state == LEASES_UNKNOWN && leases->has_probe_ended && has_failed)
+        json_set_text(json, "leases_trouble", fleet_end_text(leases->probe_end));
     if (leases->resume_ns > clock_monotonic_ns())
         add_time_left(json, "leases_resume_s", leases->resume_ns);
 }

@@ -258,6 +258,8 @@ static void on_probe(struct fleet_access *probe)
     close(probe->fd);
     bool is_added = fleet_access_ended(leases->engine, probe);
     leases->is_probing = false;
+    leases->has_probe_ended = true;
+    leases->probe_end = probe->end;
     if (leases->is_second)
         judge_store(leases, probe->end);
     leases->is_second = is_added && !leases->is_second;

@@ -125,6 +125,8 @@ struct fleet_leases {
     unsigned own_count;
     struct fleet_access probe;
     bool is_probing, is_second;
+    bool has_probe_ended;
+    enum fleet_end probe_end; /* how the last probe ended */
     uint64_t probe_ns;
     uint64_t counts[FLEET_LEASE_ENDS];
 };

@@ -525,6 +525,9 @@ TEST_F(kilnctl_doctor, a_fleet_that_fails_or_cannot_give_leases_is_reported)
     assert_says(only_finding(f, VERDICT_WARN)->what, "cannot be reached");
     judge_status(f, "{" STORE_OK "\"fleet\":{\"up\":true,\"leases\":\"off\"}}");
     expect_finding(f, VERDICT_WARN, "If-None-Match", "fleet.md");
+    judge_status(f, "{" STORE_OK "\"fleet\":{\"up\":true,\"leases\":\"unknown\","
+                    "\"leases_trouble\":\"the store refuses access\"}}");
+    expect_finding(f, VERDICT_WARN, "the test of the store failed: the store refuses", "v1/l");
     judge_status(f, "{" STORE_OK "\"fleet\":{\"up\":true,\"leases\":\"unused\"}}");
     assert_int_equal(findings_count(&f->findings, VERDICT_OK), 2);
 }

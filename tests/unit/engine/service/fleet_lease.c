@@ -163,6 +163,20 @@ TEST_F(lease, a_probe_that_fails_is_repeated_after_a_minute)
     end_access(f, FLEET_END_FORBIDDEN);
 }
 
+TEST_F(lease, status_says_why_it_is_not_known_whether_the_store_gives_leases)
+{
+    pass_time(f, 1);
+    end_access(f, FLEET_END_FORBIDDEN);
+    KILN_AUTO(json)
+    struct json *status = test_caller_ask(&f->users.admin, MESSAGE_status, "{}");
+    assert_says(json_get_text(json_get(status, "fleet"), "leases_trouble", ""), "refuses access");
+    pass_time(f, 60);
+    end_access(f, FLEET_END_DONE);
+    end_access(f, FLEET_END_EXISTS);
+    KILN_AUTO(json) struct json *later = test_caller_ask(&f->users.admin, MESSAGE_status, "{}");
+    assert_null(json_get(json_get(later, "fleet"), "leases_trouble"));
+}
+
 TEST_F(lease, a_store_that_failed_at_the_start_is_probed_again)
 {
     pass_time(f, 1);
