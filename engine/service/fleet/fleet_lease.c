@@ -32,7 +32,7 @@ void fleet_leases_open(struct fleet_leases *leases, uint64_t compile_min_ns)
 {
     leases->compile_min_ns = compile_min_ns;
     leases->nonce_fd = -1;
-    list_init(&leases->waiting);
+    list_init(&leases->active);
 }
 
 void fleet_leases_close(struct fleet_leases *leases)
@@ -74,12 +74,16 @@ static int make_nonce(void)
 
 /* ---- waiting for another host ---- */
 
+static void leave_active(struct fleet_query *query)
+{
+    list_remove(&query->link);
+    leases_of(query->shard->engine)->active_count--;
+}
+
 static void end_waiting(struct fleet_query *query)
 {
-    struct fleet_tier *tier = query->shard->engine->fleet;
-    list_remove(&query->link);
-    tier->running--;
-    tier->leases.active--;
+    query->shard->engine->fleet->running--;
+    leave_active(query);
 }
 
 static void on_loose(struct fleet_access *get)
@@ -87,7 +91,7 @@ static void on_loose(struct fleet_access *get)
     struct fleet_query *query = query_of_access(get);
     struct engine *e = query->shard->engine;
     bool is_there = fleet_access_ended(e, get);
-    query->is_polling = false;
+    query->is_requesting = false;
     if (get->end == FLEET_END_ABSENT && query->answered && !e->draining)
         return; /* fleet_leases_tick will look again */
     end_waiting(query);
@@ -103,7 +107,7 @@ static void on_loose(struct fleet_access *get)
 static void poll_loose(struct fleet_query *query, uint64_t now_ns)
 {
     struct engine *e = query->shard->engine;
-    query->is_polling = true;
+    query->is_requesting = true;
     query->began_ns = now_ns;
     query->poll_pause_ns =
         query->poll_pause_ns < POLL_MAX_NS ? query->poll_pause_ns * 2 : POLL_MAX_NS;
@@ -123,7 +127,6 @@ static void wait_for_host(struct fleet_query *query)
     e->fleet->running++;
     query->wait_until_ns = now_ns + WAIT_NS;
     query->poll_pause_ns = SECOND_NS / 4;
-    list_append(&leases_of(e)->waiting, &query->link);
     poll_loose(query, now_ns);
 }
 
@@ -145,8 +148,8 @@ static void expire(struct fleet_query *query, uint64_t now_ns)
 
 static void look_again(struct fleet_leases *leases, uint64_t now_ns)
 {
-    LIST_EACH (&leases->waiting, struct fleet_query, link, query) {
-        if (query->is_polling)
+    LIST_EACH (&leases->active, struct fleet_query, link, query) {
+        if (query->is_requesting)
             continue;
         if (!query->answered)
             give_up_waiting(query);
@@ -159,8 +162,8 @@ static void look_again(struct fleet_leases *leases, uint64_t now_ns)
 
 void fleet_leases_give_up(struct engine *e)
 {
-    LIST_EACH (&leases_of(e)->waiting, struct fleet_query, link, query)
-        if (!query->is_polling)
+    LIST_EACH (&leases_of(e)->active, struct fleet_query, link, query)
+        if (!query->is_requesting)
             give_up_waiting(query);
 }
 
@@ -189,6 +192,7 @@ static void on_lease(struct fleet_access *get)
     struct fleet_query *query = query_of_access(get);
     struct engine *e = query->shard->engine;
     bool is_ours = fleet_access_ended(e, get);
+    query->is_requesting = false;
     if (is_ours)
         note_own(leases_of(e), &query->key);
     if (get->end == FLEET_END_EXISTS && query->answered && !e->draining) {
@@ -199,8 +203,21 @@ static void on_lease(struct fleet_access *get)
         leases_of(e)->counts[FLEET_LEASE_TAKEN]++;
         fleet_upload_hurry(e->fleet_upload);
     }
-    leases_of(e)->active--;
+    leave_active(query);
     query_give_up(query);
+}
+
+/* Returns whether one more lease of |uid| would exceed the limits. */
+static bool is_full(const struct fleet_leases *leases, uid_t uid)
+{
+    static const struct fair_queue_options limits = { .max = FLEET_LEASES_MAX,
+                                                      .max_uid = FLEET_LEASES_MAX_UID,
+                                                      .noun = "leases" };
+    struct kiln_err ignored = KILN_ERR_INIT;
+    unsigned of_user = 0;
+    LIST_EACH (&leases->active, const struct fleet_query, link, query)
+        of_user += query->uid == uid;
+    return fair_queue_check(&limits, leases->active_count, uid, of_user, &ignored) != KILN_OK;
 }
 
 /* Starts to add the lease's file to the tree. All leases are added with the same descriptor
@@ -210,7 +227,7 @@ bool lease_request(struct fleet_query *query)
     struct engine *e = query->shard->engine;
     struct fleet_leases *leases = leases_of(e);
     if (leases->state != LEASES_ON || query->expected_ns < leases->compile_min_ns ||
-        clock_monotonic_ns() < leases->resume_ns || leases->active == FLEET_LEASES_MAX)
+        clock_monotonic_ns() < leases->resume_ns || is_full(leases, query->uid))
         return false;
     if (is_own(leases, &query->key)) {
         fleet_upload_hurry(e->fleet_upload);
@@ -225,7 +242,9 @@ bool lease_request(struct fleet_query *query)
                                         .budget_ms = fleet_wait_left_ms(e->fleet, query->began_ns),
                                         .slow = query_note_slow,
                                         .done = on_lease };
-    leases->active++;
+    query->is_requesting = true;
+    list_append(&leases->active, &query->link);
+    leases->active_count++;
     fleet_name_lease(query->shard->id, &query->key, query->get.name);
     fleet_access_start(e, &query->get);
     return true;

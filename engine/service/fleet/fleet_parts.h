@@ -10,6 +10,7 @@
 #include "common/protocol/limits.h"
 #include "engine/fleet/fleet_access.h"
 #include "engine/fleet/fleet_pointer.h"
+#include "engine/jobs/fair_queue.h"
 #include "engine/service/fleet/fleet_tier.h"
 #include "engine/service/internal.h"
 
@@ -90,7 +91,7 @@ struct fleet_query {
     /* Used while another host compiles the kernel. |wait_until_ns| stays 0 if this host never
      * waits. */
     uint64_t wait_until_ns, poll_ns, poll_pause_ns;
-    bool is_polling;
+    bool is_requesting; /* a request for the lease, or for the loose record, has not ended */
     struct fleet_access get;
     struct task task;
     /* Used by the task, on another thread. The task fills the members from |fault| on. */
@@ -108,6 +109,8 @@ struct fleet_query {
  * same time. Each of them needs requests to the store, and a store that is 30 ms away answers only
  * about 500 requests in a second. */
 #define FLEET_LEASES_MAX 1024u
+/* Maximum for one user. Kernels beyond it are compiled without a lease. */
+#define FLEET_LEASES_MAX_UID 256u
 #define FLEET_OWN_LEASES_MAX 1024u
 
 enum leases_state { LEASES_UNUSED, LEASES_UNKNOWN, LEASES_ON, LEASES_OFF };
@@ -117,8 +120,9 @@ struct fleet_leases {
     enum leases_state state;
     uint64_t compile_min_ns; /* shorter compiles need no lease */
     uint64_t resume_ns;      /* before this time, no leases are requested */
-    struct list waiting;     /* struct fleet_query whose kernels other hosts compile */
-    unsigned active;         /* at most FLEET_LEASES_MAX */
+    /* Queries that request a lease, or whose kernels other hosts compile. */
+    struct list active;
+    unsigned active_count; /* at most FLEET_LEASES_MAX */
     int nonce_fd;            /* owned; the content of all leases of this host; -1: not made yet */
     /* A ring with hashes of the keys whose leases this host got last. */
     uint64_t own[FLEET_OWN_LEASES_MAX];

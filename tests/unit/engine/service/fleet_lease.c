@@ -322,19 +322,23 @@ TEST_F(lease, many_leases_need_one_descriptor)
     finish_compiles(&f->users, bytes_of_text("object"));
 }
 
-TEST_F(lease, at_most_1024_leases_are_requested_at_a_time)
+/* Requests the leases of |count| kernels. Returns how many of them were requested. */
+static unsigned request_leases(struct host *f, struct test_caller *caller, unsigned count)
 {
     char program[32];
     unsigned requested = 0;
-    probe(f, FLEET_END_EXISTS);
-    for (unsigned i = 0; i <= 1024; i++) { /* one connection may have 1024 requests */
-        snprintf(program, sizeof(program), "%u.cl", i);
-        fetch_as(f, i % 2 ? &f->users.ann : &f->users.bob, program);
+    for (unsigned i = 0; i < count; i++) {
+        snprintf(program, sizeof(program), "%u-%u.cl", (unsigned)caller->base.uid, i);
+        fetch_as(f, caller, program);
         requested += !is_compiling(f);
+        while (is_compiling(f))
+            finish_compile(&f->users, "object");
     }
-    assert_int_equal(requested, 1024);
-    assert_true(is_compiling(f));
-    finish_compile(&f->users, "object");
+    return requested;
+}
+
+static void refuse_leases(struct host *f)
+{
     while (next_access(f)) {
         end_access(f, FLEET_END_FORBIDDEN);
         while (is_compiling(f))
@@ -342,6 +346,14 @@ TEST_F(lease, at_most_1024_leases_are_requested_at_a_time)
         test_caller_forget_replies(&f->users.ann);
         test_caller_forget_replies(&f->users.bob);
     }
+}
+
+TEST_F(lease, one_user_gets_at_most_256_leases_at_a_time)
+{
+    probe(f, FLEET_END_EXISTS);
+    assert_int_equal(request_leases(f, &f->users.ann, 260), 256);
+    assert_int_equal(request_leases(f, &f->users.bob, 1), 1);
+    refuse_leases(f);
     fetch(f, "again.cl");
     assert_false(is_compiling(f));
     end_access(f, FLEET_END_FORBIDDEN);
