@@ -241,24 +241,13 @@ static bool add_header(struct exchange *x, const char *text)
     return longer;
 }
 
-static bool set_list_url(struct exchange *x, const struct url *root)
-{
-    char text[STORE_URL_MAX];
-    return store_list_url(root, x->range.requests->name, x->range.requests->token, text) &&
-           !curl_easy_setopt(x->curl, CURLOPT_URL, text);
-}
-
 static bool set_url(struct exchange *x, const struct url *root)
 {
-    KILN_AUTO(url) struct url url = { 0 };
-    struct kiln_err ignored = KILN_ERR_INIT;
-    char name[FLEET_FILE_NAME_MAX + 1];
-    if (is_list(x))
-        return set_list_url(x, root);
-    /* |root->name| is empty if the URL already ends with a slash. */
-    snprintf(name, sizeof(name), "%s%s", root->name[0] ? "/" : "", x->range.requests->name);
-    return !url_beside(root, name, &url, &ignored) &&
-           !curl_easy_setopt(x->curl, CURLOPT_URL, url.text);
+    const struct fleet_request *request = x->range.requests;
+    char text[STORE_URL_MAX];
+    bool is_known = is_list(x) ? store_list_url(root, request->name, request->token, text)
+                               : store_file_url(root, request->name, text);
+    return is_known && !curl_easy_setopt(x->curl, CURLOPT_URL, text);
 }
 
 static bool set_range(struct exchange *x)

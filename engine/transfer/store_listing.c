@@ -11,17 +11,24 @@ static void text_auto(char **text) { curl_free(*text); }
 
 /* ---- the URL ---- */
 
-/* Appends |text| as Signature Version 4 encodes the values of a query. */
-static void put_encoded(struct buffer *query, const char *text)
+/* Appends |text| as Signature Version 4 encodes it. The characters in |plain| stay as they are,
+ * like letters and digits. */
+static void put_encoded_but(struct buffer *url, const char *text, const char *plain)
 {
     char escaped[4];
     for (const char *at = text; *at; at++) {
         unsigned char byte = (unsigned char)*at;
         bool is_plain = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
-                        (byte >= '0' && byte <= '9') || strchr("-._~", byte);
+                        (byte >= '0' && byte <= '9') || strchr(plain, byte);
         snprintf(escaped, sizeof(escaped), "%%%02X", byte);
-        buffer_put(query, is_plain ? at : escaped, is_plain ? 1 : 3);
+        buffer_put(url, is_plain ? at : escaped, is_plain ? 1 : 3);
     }
+}
+
+/* Appends the name or the value of a query's parameter. */
+static void put_encoded(struct buffer *query, const char *text)
+{
+    put_encoded_but(query, text, "-._~");
 }
 
 static void put_text(struct buffer *query, const char *text)
@@ -71,17 +78,43 @@ static bool split_path(const char *host, char *path, const char **ret_prefix)
     return path[1] != '\0';
 }
 
-/* Writes the URL of |bucket| with |query|. This function appends |query|, because libcurl would
- * change percent-encoded bytes to lower case (%2F to %2f). */
-static bool write_url(CURLU *handle, const char *bucket, const char *query,
-                      char text[STORE_URL_MAX])
+/* Writes the URL of a file on the handle's host. This function appends |path| and |query|, because
+ * libcurl would change percent-encoded bytes to lower case (%2F to %2f), and the signature would
+ * then be wrong. */
+static bool write_url(CURLU *handle, const char *path, const char *query, char text[STORE_URL_MAX])
 {
-    KILN_AUTO(text) char *whole = NULL;
-    if (curl_url_set(handle, CURLUPART_PATH, bucket, 0) ||
+    KILN_AUTO(text) char *host = NULL;
+    BUFFER_AUTO struct buffer encoded;
+    buffer_init(&encoded, STORE_URL_MAX);
+    put_encoded_but(&encoded, path, "-._~/");
+    buffer_put(&encoded, "", 1);
+    if (encoded.failed || curl_url_set(handle, CURLUPART_PATH, "/", 0) ||
         curl_url_set(handle, CURLUPART_QUERY, NULL, 0) ||
-        curl_url_get(handle, CURLUPART_URL, &whole, 0))
+        curl_url_set(handle, CURLUPART_FRAGMENT, NULL, 0) ||
+        curl_url_get(handle, CURLUPART_URL, &host, 0))
         return false;
-    return snprintf(text, STORE_URL_MAX, "%s?%s", whole, query) < (int)STORE_URL_MAX;
+    host[strlen(host) - 1] = '\0'; /* |path| begins with a slash, too */
+    int size = snprintf(text, STORE_URL_MAX, "%s%s%s%s", host, (const char *)encoded.data,
+                        *query ? "?" : "", query);
+    return size > 0 && (size_t)size < STORE_URL_MAX;
+}
+
+bool store_file_url(const struct url *root, const char *name, char text[STORE_URL_MAX])
+{
+    char whole[URL_MAX + FLEET_FILE_NAME_MAX + 2];
+    KILN_AUTO(curlu) CURLU *handle = curl_url();
+    KILN_AUTO(text) char *path = NULL;
+    KILN_AUTO(text) char *query = NULL;
+    if (!handle || curl_url_set(handle, CURLUPART_URL, root->text, 0) ||
+        curl_url_get(handle, CURLUPART_PATH, &path, CURLU_URLDECODE))
+        return false;
+    CURLUcode failed = curl_url_get(handle, CURLUPART_QUERY, &query, 0);
+    if (failed && failed != CURLUE_NO_QUERY)
+        return false;
+    size_t size = strlen(path);
+    bool has_slash = size > 0 && path[size - 1] == '/';
+    snprintf(whole, sizeof(whole), "%s%s%s", path, has_slash ? "" : "/", name);
+    return write_url(handle, whole, query ? query : "", text);
 }
 
 bool store_list_url(const struct url *root, const char *directory, const char *token,

@@ -24,6 +24,29 @@ static void expect_url(const char *root, const char *token, const char *expected
     assert_string_equal(text, expected);
 }
 
+static void expect_file_url(const char *root, const char *expected)
+{
+    KILN_AUTO(url) struct url url = { 0 };
+    struct kiln_err err = KILN_ERR_INIT;
+    char text[STORE_URL_MAX];
+    must(url_parse(root, &url, &err), err);
+    assert_true(store_file_url(&url, "v1/k/00", text));
+    assert_string_equal(text, expected);
+}
+
+/* A store signs the path in this encoding, whatever the client has sent. */
+TEST(plain, the_path_of_a_file_is_encoded_as_signatures_need)
+{
+    expect_file_url("https://s3.example/b", "https://s3.example/b/v1/k/00");
+    expect_file_url("https://s3.example/b/", "https://s3.example/b/v1/k/00");
+    expect_file_url("https://s3.example", "https://s3.example/v1/k/00");
+    expect_file_url("https://s3.example:8443/b/k\xc3\xbchl+a%20b",
+                    "https://s3.example:8443/b/k%C3%BChl%2Ba%20b/v1/k/00");
+    expect_file_url("https://s3.example/b/k%c3%bchl~", "https://s3.example/b/k%C3%BChl~/v1/k/00");
+    expect_file_url("https://user:word@mirror.example/f?token=1",
+                    "https://user:word@mirror.example/f/v1/k/00?token=1");
+}
+
 TEST(plain, the_bucket_is_the_first_part_of_the_path)
 {
     expect_url("https://ceph.example:8443/bucket/a%20b/fleet", "",
