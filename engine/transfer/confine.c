@@ -95,9 +95,25 @@ static void allow_job(const struct landlock_rules *rules, const void *context)
     landlock_allow(rules, job->staging, WRITE);
 }
 
+/* Allows the directory of the file with the token for credentials
+ * (engine/transfer/store_provider.h). The file is replaced from time to time, so a rule for the
+ * file would not be enough. */
+static void allow_token(const struct landlock_rules *rules)
+{
+    char directory[512];
+    const char *path = getenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    if (!slash || slash == path)
+        return;
+    int size = snprintf(directory, sizeof(directory), "%.*s", (int)(slash - path), path);
+    if (size > 0 && (size_t)size < sizeof(directory))
+        landlock_allow(rules, directory, READ);
+}
+
 static void allow_tree(const struct landlock_rules *rules, const void *context)
 {
     const struct fleet_tree_place *place = context;
+    allow_token(rules);
     if (place->directory)
         landlock_allow(rules, place->directory,
                        place->writes ? WRITE | LANDLOCK_ACCESS_FS_MAKE_DIR : READ);

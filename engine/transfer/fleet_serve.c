@@ -14,12 +14,20 @@
 #define BUSY_US 1000
 #define BUSY_TRIES 5000u
 
+static enum kiln_code find_credentials(struct fleet_source *source, struct kiln_err *err)
+{
+    enum kiln_code rc = store_credentials_read(&source->credentials, err);
+    return rc || source->credentials.id[0]
+               ? rc
+               : store_provider_find(source->url, &source->provider, err);
+}
+
 enum kiln_code fleet_source_open(const struct url *url, struct fleet_source *ret_source,
                                  struct kiln_err *err)
 {
     *ret_source = (struct fleet_source){ .url = url, .directory = -1 };
     if (url->scheme != URL_FILE)
-        return store_credentials_read(&ret_source->credentials, err);
+        return find_credentials(ret_source, err);
     ret_source->directory = open(url->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     return ret_source->directory < 0
                ? kiln_fail_errno(err, errno, "cannot open the directory '%s'", url->shown)

@@ -11,13 +11,14 @@
  */
 #include "common/base/bytes.h"
 #include "engine/transfer/fleet_wire.h"
-#include "engine/transfer/store_credentials.h"
+#include "engine/transfer/store_provider.h"
 #include "engine/transfer/url.h"
 
 struct fleet_source {
     const struct url *url;
     int directory; /* the tree of a file: URL; -1 for other URLs */
     struct store_credentials credentials;
+    struct store_provider provider; /* if |credentials| has no id: who gives credentials */
 };
 
 /* Opens the directory of a file: URL, or reads the credentials for a server. Call this function

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/base/cleanup.h"
+#include "common/base/clock.h"
 #include "common/base/fs.h"
 #include "engine/digest/sha256.h"
 #include "engine/transfer/fleet_ranges.h"
@@ -18,6 +19,10 @@
 #define CONNECT_MS 5000L
 #define EXPECT_MS 100L
 #define IDLE_MS 1000
+/* Temporary credentials are renewed this time before they expire. EC2 has new ones by then. */
+#define RENEW_BEFORE_S 240u
+/* Pause after the provider was asked for credentials. */
+#define PROVIDER_PAUSE_NS 60000000000u
 /* Time in microseconds that kiln-transfer waits for more requests after the first one, so that it
  * can join them. kilnd sends the requests of one job immediately after each other. */
 #define LINGER_US 1000
@@ -39,7 +44,9 @@ struct exchange {
 struct http_server {
     int socket;
     const struct url *url;
-    const struct store_credentials *credentials;
+    const struct store_provider *provider;
+    struct store_credentials credentials;
+    uint64_t provider_ns; /* before this time, the provider is not asked again */
     CURLM *multi;
     bool has_no_conditions; /* the store refuses conditional requests */
 };
@@ -351,7 +358,7 @@ static struct exchange *create_exchange(const struct fleet_range *range)
 
 static bool add_exchange(const struct http_server *s, struct exchange *x)
 {
-    return set_upload(x) && set_signature(x, s->credentials) &&
+    return set_upload(x) && set_signature(x, &s->credentials) &&
            !curl_easy_setopt(x->curl, CURLOPT_HTTPHEADER, x->headers) &&
            curl_multi_add_handle(s->multi, x->curl) == CURLM_OK;
 }
@@ -490,6 +497,25 @@ static void end_exchanges(struct http_server *s)
     }
 }
 
+static bool need_credentials(const struct http_server *s)
+{
+    return s->provider->kind && clock_monotonic_ns() >= s->provider_ns &&
+           (!s->credentials.id[0] || clock_wall_s() + RENEW_BEFORE_S >= s->credentials.expires_s);
+}
+
+/* Requests temporary credentials if there are none, or if they expire soon. If this fails, uses the
+ * old ones. Without credentials, requests are not signed: everybody may read some trees. */
+static void renew_credentials(struct http_server *s)
+{
+    struct kiln_err why = KILN_ERR_INIT;
+    if (!need_credentials(s))
+        return;
+    s->provider_ns = clock_monotonic_ns() + PROVIDER_PAUSE_NS;
+    if (store_provider_read(s->provider, &s->credentials, &why))
+        fprintf(stderr, "kiln-transfer: %s%s\n", why.text,
+                s->credentials.id[0] ? "" : "; requests are not signed");
+}
+
 static enum kiln_code serve_requests(struct http_server *s, struct kiln_err *err)
 {
     for (;;) {
@@ -497,6 +523,8 @@ static enum kiln_code serve_requests(struct http_server *s, struct kiln_err *err
         int running;
         if (curl_multi_poll(s->multi, &kilnd, 1, IDLE_MS, NULL) != CURLM_OK)
             return kiln_fail(err, KILN_IO, "libcurl cannot wait for the server");
+        if (kilnd.revents)
+            renew_credentials(s);
         enum kiln_code rc = kilnd.revents ? take_requests(s, err) : KILN_OK;
         if (rc)
             return rc == KILN_UNAVAILABLE ? KILN_OK : rc;
@@ -511,12 +539,14 @@ enum kiln_code fleet_serve_http(int socket, const struct fleet_source *source, s
 {
     struct http_server server = { .socket = socket,
                                   .url = source->url,
-                                  .credentials = &source->credentials,
+                                  .provider = &source->provider,
+                                  .credentials = source->credentials,
                                   .multi = curl_multi_init() };
     if (!server.multi ||
         curl_multi_setopt(server.multi, CURLMOPT_MAX_HOST_CONNECTIONS, CONNECTIONS_MAX))
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for requests to the server");
     enum kiln_code rc = serve_requests(&server, err);
     curl_multi_cleanup(server.multi);
+    store_credentials_wipe(&server.credentials);
     return rc;
 }

@@ -144,14 +144,19 @@ enum kiln_code store_credentials_read(struct store_credentials *c, struct kiln_e
     return rc;
 }
 
+static void forget_variable(const char *name)
+{
+    char *text = getenv(name);
+    if (text)
+        explicit_bzero(text, strlen(text));
+    unsetenv(name);
+}
+
 void store_credentials_forget(void)
 {
-    for (size_t i = 0; i < MEMBERS; i++) {
-        char *text = getenv(members[i].variable);
-        if (text)
-            explicit_bzero(text, strlen(text));
-        unsetenv(members[i].variable);
-    }
+    for (size_t i = 0; i < MEMBERS; i++)
+        forget_variable(members[i].variable);
+    forget_variable("AWS_CONTAINER_AUTHORIZATION_TOKEN");
 }
 
 void store_credentials_wipe(struct store_credentials *c) { explicit_bzero(c, sizeof(*c)); }

@@ -19,6 +19,7 @@ struct store_credentials {
     char secret[256];
     char token[4096]; /* "": none */
     char region[64];
+    uint64_t expires_s; /* in seconds since 1970; 0: never */
 };
 
 /* Returns KILN_OK without an id if there are no credentials. Returns an error if a file is named

@@ -19,6 +19,17 @@
 
 #define FILE_SIZE 1000u
 
+#define TEMPORARY                                                       \
+    "{\"AccessKeyId\":\"TEMPORARY-%u\",\"SecretAccessKey\":\"secret\"," \
+    "\"Token\":\"token\",\"Expiration\":\"%s\"}"
+
+static uint64_t passed_ns; /* set it with set_passed, because another thread reads it */
+
+WRAP(uint64_t, clock_monotonic_ns, void)
+{
+    return __real_clock_monotonic_ns() + __atomic_load_n(&passed_ns, __ATOMIC_RELAXED);
+}
+
 struct fixture {
     struct http_script server;
     int kilnd, process;
@@ -29,6 +40,12 @@ struct fixture {
     unsigned conflicts; /* number of requests that the server first answers with status 409 */
     size_t sent_max;    /* bytes of the body that the server sends */
     unsigned ranges;    /* requests with a range */
+    /* The server also gives credentials, as EC2 does, which expire at this time. */
+    const char *expiration;
+    unsigned credentials; /* how many credentials it has given */
+    /* Number of the credentials that signed the last request, which also had their token; 0: none.
+     * Use it with __atomic_load_n. */
+    unsigned signer;
     uint8_t content[FILE_SIZE];
     enum kiln_code rc;
     struct kiln_err err, thread_err;
@@ -37,16 +54,47 @@ struct fixture {
 static void *run_server(void *fixture)
 {
     struct fixture *f = fixture;
-    const struct fleet_source source = {
-        .url = &f->url, .directory = -1, .credentials = { "account:user", "secret", "", "region" }
-    };
+    struct fleet_source source = { .url = &f->url,
+                                   .directory = -1,
+                                   .credentials = { "account:user", "secret", "", "region" } };
+    if (f->expiration) {
+        source.credentials.id[0] = '\0';
+        source.provider.kind = STORE_PROVIDER_INSTANCE;
+        snprintf(source.provider.url, sizeof(source.provider.url), "http://127.0.0.1:%u",
+                 f->server.port);
+    }
     f->rc = fleet_serve_http(f->process, &source, &f->thread_err);
     return NULL;
+}
+
+/* Answers as EC2's server for metadata does, unless it was asked for something else. */
+static bool answer_metadata(struct fixture *f, const char *request, int fd)
+{
+    char text[256] = "builder"; /* the session's token, and the name of the role */
+    if (!f->expiration || !strstr(request, " /latest/"))
+        return false;
+    if (strstr(request, "security-credentials/builder "))
+        snprintf(text, sizeof(text), TEMPORARY, ++f->credentials, f->expiration);
+    http_say(fd, "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n%s",
+             strlen(text), text);
+    return true;
+}
+
+static void note_signer(struct fixture *f, const char *request)
+{
+    unsigned signer = 0;
+    const char *credential = strstr(request, "Credential=TEMPORARY-");
+    if (credential && strstr(request, "x-amz-security-token: token\r\n"))
+        sscanf(credential, "Credential=TEMPORARY-%u/", &signer);
+    __atomic_store_n(&f->signer, signer, __ATOMIC_RELAXED);
 }
 
 static void answer_request(struct http_script *s, unsigned number, int fd)
 {
     struct fixture *f = s->context;
+    if (answer_metadata(f, s->request, fd))
+        return;
+    note_signer(f, s->request);
     unsigned first = 0, last = FILE_SIZE - 1;
     const char *range = strstr(s->request, "Range: bytes=");
     const char *answer = number > 1 && f->next ? f->next : f->head;
@@ -66,7 +114,7 @@ static void answer_request(struct http_script *s, unsigned number, int fd)
     http_send(fd, f->content + first, size < f->sent_max ? size : f->sent_max);
 }
 
-SET_UP(set_up)
+static void start_server(struct fixture *f)
 {
     char text[64];
     int pair[2];
@@ -84,6 +132,20 @@ SET_UP(set_up)
     assert_int_equal(pthread_create(&f->thread, NULL, run_server, f), 0);
 }
 
+SET_UP(set_up) { start_server(f); }
+
+SET_UP(set_up_with_soon_expired_credentials)
+{
+    f->expiration = "2026-01-01T00:00:00Z";
+    start_server(f);
+}
+
+SET_UP(set_up_with_temporary_credentials)
+{
+    f->expiration = "2500-01-01T00:00:00Z";
+    start_server(f);
+}
+
 TEAR_DOWN(tear_down)
 {
     close(f->kilnd);
@@ -95,6 +157,8 @@ TEAR_DOWN(tear_down)
 }
 
 FIXTURE(http, set_up, tear_down);
+FIXTURE(temporary, set_up_with_temporary_credentials, tear_down);
+FIXTURE(expiring, set_up_with_soon_expired_credentials, tear_down);
 
 static void ask(struct fixture *f, uint64_t id, uint64_t offset, uint64_t size)
 {
@@ -221,6 +285,34 @@ TEST_F(http, a_huge_range_is_not_requested)
     assert_int_equal(receive(f).end, FLEET_END_MALFORMED);
     http_script_stop(&f->server);
     assert_int_equal(f->server.requests, 0);
+}
+
+static void set_passed(uint64_t ns) { __atomic_store_n(&passed_ns, ns, __ATOMIC_RELAXED); }
+
+/* Reads a file. Returns the number of the credentials that signed the request. */
+static unsigned signer_of_next_read(struct fixture *f)
+{
+    ask(f, 1, 0, 0);
+    struct fleet_answer answer = receive(f);
+    assert_int_equal(answer.end, FLEET_END_DONE);
+    close(answer.fd);
+    return __atomic_load_n(&f->signer, __ATOMIC_RELAXED);
+}
+
+TEST_F(temporary, credentials_of_the_instance_sign_requests)
+{
+    assert_int_equal(signer_of_next_read(f), 1);
+    set_passed(3600ull * 1000000000u);
+    assert_int_equal(signer_of_next_read(f), 1);
+}
+
+TEST_F(expiring, credentials_are_renewed_before_they_expire)
+{
+    set_passed(0);
+    assert_int_equal(signer_of_next_read(f), 1);
+    assert_int_equal(signer_of_next_read(f), 1); /* at most once a minute */
+    set_passed(61ull * 1000000000u);
+    assert_int_equal(signer_of_next_read(f), 2);
 }
 
 static void send_put(struct fixture *f, struct fleet_request request)
