@@ -16,8 +16,8 @@
 #define STORE_URL_MAX (URL_MAX + 4u * FLEET_TOKEN_MAX)
 #define STORE_PAGE_MAX (4u << 20)
 
-/* Writes the URL of a file of the tree. |root| is the URL of the tree. Encodes the path as Signature
- * Version 4 needs. Returns false if the URL is too long. */
+/* Writes the URL of a file of the tree. |root| is the URL of the tree. Encodes the path as
+ * Signature Version 4 needs. Returns false if the URL is too long. */
 bool store_file_url(const struct url *root, const char *name, char text[STORE_URL_MAX]);
 /* Writes the URL of a page. |root| is the URL of the tree. |token| names the page; "" means the
  * first page. The query is in the form that Signature Version 4 needs. Returns false if the URL has

@@ -109,8 +109,8 @@ static bool has_preferred_plan(const struct work *work)
 }
 
 /* Returns when to stop waiting for plans.  Until the preferred solver can be measured, the time
- * budget does not limit the wait.  Otherwise, a slower solver that compiles sooner would be recorded
- * as the fastest. */
+ * budget does not limit the wait.  Otherwise, a slower solver that compiles sooner would be
+ * recorded as the fastest. */
 static uint64_t gather_end(const struct batch *b, uint64_t deadline_ns)
 {
     bool can_measure = b->reference && has_preferred_plan(b->work);

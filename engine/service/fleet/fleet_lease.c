@@ -2,11 +2,12 @@
 /*
  * Leases: if several hosts need a kernel that the fleet lacks, one of them compiles it for all.
  *
- * Each of these hosts tries to add the lease, a file named after the kernel. The host that succeeds
- * compiles the kernel, and adds its record to the tree as a file (a loose record). The other hosts
- * look for that record again and again. If it does not appear in time, they compile the kernel,
- * too, and use no leases for a while, so a forged lease or a host that crashed costs little time.
- * No host relies on the clock of another one.
+ * Each of these hosts tries to add the lease, a file named after the kernel. A host does so only
+ * when it can soon compile the kernel, so that the hosts of a fleet share the compiles. The host
+ * that succeeds compiles the kernel, and adds its record to the tree as a file (a loose record).
+ * The other hosts look for that record again and again. If it does not appear in time, they compile
+ * the kernel, too, and use no leases for a while, so a forged lease or a host that crashed costs
+ * little time. No host relies on the clock of another one.
  */
 #include "common/base/clock.h"
 #include "common/base/fs.h"
@@ -193,10 +194,12 @@ static void on_lease(struct fleet_access *get)
     struct engine *e = query->shard->engine;
     bool is_ours = fleet_access_ended(e, get);
     query->is_requesting = false;
+    leases_of(e)->requesting--;
     if (is_ours)
         note_own(leases_of(e), &query->key);
     if (get->end == FLEET_END_EXISTS && query->answered && !e->draining) {
         wait_for_host(query);
+        fleet_leases_next(e);
         return;
     }
     if (is_ours && query->answered) {
@@ -205,6 +208,7 @@ static void on_lease(struct fleet_access *get)
     }
     leave_active(query);
     query_give_up(query);
+    fleet_leases_next(e);
 }
 
 /* Returns whether one more lease of |uid| would exceed the limits. */
@@ -220,14 +224,95 @@ static bool is_full(const struct fleet_leases *leases, uid_t uid)
     return fair_queue_check(&limits, leases->active_count, uid, of_user, &ignored) != KILN_OK;
 }
 
+static bool may_request(const struct engine *e)
+{
+    const struct fleet_leases *leases = leases_of(e);
+    return leases->state == LEASES_ON && !e->fleet->is_broken && !e->draining &&
+           clock_monotonic_ns() >= leases->resume_ns;
+}
+
+/* Returns whether this host can soon compile another kernel of |uid|. */
+static bool has_room(const struct engine *e, uid_t uid)
+{
+    unsigned slots = e->executor->ops->compile_slots(e->executor);
+    unsigned soon = compile_queue_waiting_of(e->queue, uid) + leases_of(e)->requesting;
+    return slots == 0 || soon < 2 * slots; /* without a compiler, the kernel fails at once */
+}
+
 /* Starts to add the lease's file to the tree. All leases are added with the same descriptor
  * (nonce_fd), because users can cause tens of thousands of these requests. */
+static void add_lease(struct fleet_query *query)
+{
+    struct engine *e = query->shard->engine;
+    struct fleet_leases *leases = leases_of(e);
+    query->get = (struct fleet_access){ .is_put = true,
+                                        .fd = leases->nonce_fd,
+                                        .budget_ms = fleet_wait_left_ms(e->fleet, query->began_ns),
+                                        .slow = query_note_slow,
+                                        .done = on_lease };
+    query->is_requesting = true;
+    leases->requesting++;
+    leases->last_uid = query->uid;
+    fleet_name_lease(query->shard->id, &query->key, query->get.name);
+    fleet_access_start(e, &query->get);
+}
+
+/* Lets the query wait until this host can soon compile its kernel. */
+static void put_off(struct fleet_query *query)
+{
+    query->shard->engine->fleet->running++;
+    query->wait_until_ns = query->poll_ns = UINT64_MAX;
+}
+
+static bool is_put_off(const struct fleet_query *query)
+{
+    return !query->is_requesting && query->wait_until_ns == UINT64_MAX;
+}
+
+/* Returns the query whose lease is requested next, or NULL. It is one of another user than the
+ * last, if possible. */
+static struct fleet_query *next_query(const struct engine *e)
+{
+    struct fleet_query *same_user = NULL;
+    LIST_EACH (&leases_of(e)->active, struct fleet_query, link, query) {
+        if (!is_put_off(query) || !query->answered || !has_room(e, query->uid))
+            continue;
+        if (query->uid != leases_of(e)->last_uid)
+            return query;
+        if (!same_user)
+            same_user = query;
+    }
+    return same_user;
+}
+
+static void compile_without_leases(struct fleet_leases *leases)
+{
+    LIST_EACH (&leases->active, struct fleet_query, link, query)
+        if (is_put_off(query))
+            give_up_waiting(query);
+}
+
+void fleet_leases_next(struct engine *e)
+{
+    struct fleet_query *query;
+    if (!may_request(e)) {
+        compile_without_leases(leases_of(e));
+        return;
+    }
+    while ((query = next_query(e))) {
+        e->fleet->running--;
+        query->wait_until_ns = query->poll_ns = 0;
+        query->began_ns = clock_monotonic_ns();
+        add_lease(query);
+    }
+}
+
 bool lease_request(struct fleet_query *query)
 {
     struct engine *e = query->shard->engine;
     struct fleet_leases *leases = leases_of(e);
-    if (leases->state != LEASES_ON || query->expected_ns < leases->compile_min_ns ||
-        clock_monotonic_ns() < leases->resume_ns || is_full(leases, query->uid))
+    if (!may_request(e) || query->expected_ns < leases->compile_min_ns ||
+        is_full(leases, query->uid))
         return false;
     if (is_own(leases, &query->key)) {
         fleet_upload_hurry(e->fleet_upload);
@@ -237,16 +322,12 @@ bool lease_request(struct fleet_query *query)
         leases->nonce_fd = make_nonce();
     if (leases->nonce_fd < 0)
         return false;
-    query->get = (struct fleet_access){ .is_put = true,
-                                        .fd = leases->nonce_fd,
-                                        .budget_ms = fleet_wait_left_ms(e->fleet, query->began_ns),
-                                        .slow = query_note_slow,
-                                        .done = on_lease };
-    query->is_requesting = true;
     list_append(&leases->active, &query->link);
     leases->active_count++;
-    fleet_name_lease(query->shard->id, &query->key, query->get.name);
-    fleet_access_start(e, &query->get);
+    if (has_room(e, query->uid))
+        add_lease(query);
+    else
+        put_off(query);
     return true;
 }
 
@@ -315,6 +396,7 @@ void fleet_leases_tick(struct engine *e, uint64_t now_ns)
 {
     struct fleet_leases *leases = leases_of(e);
     look_again(leases, now_ns);
+    fleet_leases_next(e);
     bool may_ask = !e->fleet->is_broken || now_ns >= e->fleet->retry_ns;
     if (leases->state != LEASES_UNKNOWN || leases->is_probing || !may_ask ||
         now_ns < leases->probe_ns)

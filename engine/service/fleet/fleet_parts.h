@@ -86,10 +86,10 @@ struct fleet_query {
     uid_t uid;
     void (*answered)(void *context, struct object *object); /* NULL: nobody waits */
     void *context;
-    uint64_t began_ns;    /* when the query, or its last request for a loose record, began */
+    uint64_t began_ns; /* when the query, or its last request for a lease or loose record, began */
     uint64_t expected_ns; /* expected duration of the compile */
     /* Used while another host compiles the kernel. |wait_until_ns| stays 0 if this host never
-     * waits. */
+     * waits, and is UINT64_MAX until this host can soon compile the kernel itself. */
     uint64_t wait_until_ns, poll_ns, poll_pause_ns;
     bool is_requesting; /* a request for the lease, or for the loose record, has not ended */
     struct fleet_access get;
@@ -120,10 +120,12 @@ struct fleet_leases {
     enum leases_state state;
     uint64_t compile_min_ns; /* shorter compiles need no lease */
     uint64_t resume_ns;      /* before this time, no leases are requested */
-    /* Queries that request a lease, or whose kernels other hosts compile. */
+    /* Queries that request a lease or will request it, or whose kernels other hosts compile. */
     struct list active;
     unsigned active_count; /* at most FLEET_LEASES_MAX */
-    int nonce_fd;            /* owned; the content of all leases of this host; -1: not made yet */
+    unsigned requesting;   /* number of requests for leases that have not ended */
+    uid_t last_uid;        /* the user for whom the last lease was requested */
+    int nonce_fd;          /* owned; the content of all leases of this host; -1: not made yet */
     /* A ring with hashes of the keys whose leases this host got last. */
     uint64_t own[FLEET_OWN_LEASES_MAX];
     unsigned own_count;
@@ -149,7 +151,7 @@ struct fleet_tier {
     unsigned running; /* requests and tasks that have not ended */
     /* Set while the fleet's store fails. Then only fleet_tier_tick sends requests. */
     bool is_broken;
-    bool is_trying; /* while the store fails: an attempt has not ended */
+    bool is_trying;     /* while the store fails: an attempt has not ended */
     uint64_t broken_ns; /* when the store began to fail */
     uint64_t pause_ns, retry_ns;
     uint64_t answered_ns; /* when the store last answered */
@@ -221,7 +223,8 @@ struct fleet_query *query_of_access(struct fleet_access *get);
 
 void fleet_leases_open(struct fleet_leases *leases, uint64_t compile_min_ns);
 void fleet_leases_close(struct fleet_leases *leases);
-/* Requests the lease of the query's kernel. Returns false if this kernel needs no lease, if this
+/* Requests the lease of the query's kernel, now or when this host can soon compile it
+ * (fleet_leases_next). Returns false if this kernel needs no lease, if this
  * host has its lease already, if too many leases are requested, or if leases are not used now. */
 bool lease_request(struct fleet_query *query);
 void fleet_leases_tick(struct engine *e, uint64_t now_ns);

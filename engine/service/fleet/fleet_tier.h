@@ -81,6 +81,9 @@ struct json *fleet_tier_describe(const struct fleet_tier *tier);
 /* Refreshes the keys and the indices that were used lately, and tries a store that failed. Call it
  * about once a second. */
 void fleet_tier_tick(struct engine *e);
+/* Requests the leases of kernels that this host can soon compile. Call it when a compile has
+ * ended. */
+void fleet_leases_next(struct engine *e);
 /* Stops waiting for other hosts. Call it before the engine stops. */
 void fleet_tier_drain(struct engine *e);
 

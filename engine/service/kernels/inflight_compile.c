@@ -102,6 +102,7 @@ static void compile_done(struct compile_order *order)
 {
     struct inflight *f = (struct inflight *)order;
     struct compile_result *result = &order->task.result;
+    fleet_leases_next(f->engine);
     if (order->started_ns)
         histogram_observe(&f->engine->metrics.queue, order->started_ns - order->queued_ns, 1);
     if (result->end == COMPILE_OUTDATED)

@@ -309,6 +309,7 @@ TEST_F(lease, a_host_does_not_wait_for_its_own_lease)
 TEST_F(lease, many_leases_need_one_descriptor)
 {
     char program[32];
+    f->users.engine.executor.slots = 20;
     probe(f, FLEET_END_EXISTS);
     fetch(f, "a.cl");
     unsigned before = descriptor_count(getpid());
@@ -350,6 +351,7 @@ static void refuse_leases(struct host *f)
 
 TEST_F(lease, one_user_gets_at_most_256_leases_at_a_time)
 {
+    f->users.engine.executor.slots = 260;
     probe(f, FLEET_END_EXISTS);
     assert_int_equal(request_leases(f, &f->users.ann, 260), 256);
     assert_int_equal(request_leases(f, &f->users.bob, 1), 1);
@@ -358,6 +360,77 @@ TEST_F(lease, one_user_gets_at_most_256_leases_at_a_time)
     assert_false(is_compiling(f));
     end_access(f, FLEET_END_FORBIDDEN);
     finish_compile(&f->users, "object");
+}
+
+static unsigned count_requests(const struct host *f)
+{
+    return f->users.engine.executor.fleet_accesses_handed_over;
+}
+
+/* Requests five kernels of ann and one of bob, in this order, of an engine with one compiler.
+ * Returns how many requests the engine had sent to the fleet before it requested leases. */
+static unsigned request_six(struct host *f)
+{
+    char program[32];
+    f->users.engine.executor.slots = 1;
+    probe(f, FLEET_END_EXISTS);
+    unsigned before = count_requests(f) + 1; /* the index */
+    for (unsigned i = 0; i < 5; i++) {
+        snprintf(program, sizeof(program), "%u.cl", i);
+        fetch(f, program);
+    }
+    fetch_as(f, &f->users.bob, "b.cl");
+    return before;
+}
+
+static void finish_six(struct host *f)
+{
+    while (next_access(f) || is_compiling(f)) {
+        if (next_access(f))
+            end_access(f, FLEET_END_FORBIDDEN);
+        else
+            finish_compile(&f->users, "object");
+    }
+}
+
+TEST_F(lease, a_host_requests_only_leases_that_it_can_soon_use)
+{
+    unsigned before = request_six(f);
+    assert_int_equal(count_requests(f) - before, 2);
+    end_access(f, FLEET_END_DONE); /* is compiled now */
+    assert_int_equal(count_requests(f) - before, 3);
+    end_access(f, FLEET_END_DONE);
+    end_access(f, FLEET_END_DONE); /* these two wait for the compiler */
+    assert_int_equal(count_requests(f) - before, 4);
+    end_access(f, FLEET_END_DONE); /* bob's */
+    assert_null(next_access(f));
+    finish_compile(&f->users, "object");
+    finish_compile(&f->users, "object");
+    assert_int_equal(count_requests(f) - before, 5);
+    finish_six(f);
+}
+
+TEST_F(lease, users_take_turns_in_requesting_leases)
+{
+    request_six(f);
+    for (unsigned i = 0; i < 3; i++)
+        end_access(f, FLEET_END_FORBIDDEN);
+    for (unsigned i = 0; i < 3; i++)
+        finish_compile(&f->users, "object");
+    assert_int_equal(f->users.bob.reply_count, 1);
+    finish_six(f);
+}
+
+TEST_F(lease, a_store_that_fails_lets_all_compiles_begin)
+{
+    request_six(f);
+    end_access(f, FLEET_END_UNREACHABLE);
+    end_access(f, FLEET_END_UNREACHABLE);
+    assert_null(next_access(f));
+    unsigned compiles = 0;
+    for (; is_compiling(f); compiles++)
+        finish_compile(&f->users, "object");
+    assert_int_equal(compiles, 6);
 }
 
 TEST_F(lease, a_short_compile_needs_no_lease)
