@@ -398,19 +398,35 @@ def test_one_thread_at_a_time_compares(fake, x, w, monkeypatch):
     assert calls == [1] and fake.states() == {State.KILN}
 
 
-def test_results_that_are_not_finite_are_compared_later(fake, w):
-    x = torch.full((2, 8, 9, 9), float("inf"))
-    with torch.no_grad():
-        simple(x, w)
-        fake.answer()
-        simple(x, w)
-        assert fake.states() == {State.PLANNED}
-        simple(torch.ones_like(x), w)
-        assert fake.states() == {State.KILN}
-        for _ in range(TRIALS_MAX + 2):
-            simple(x[:1], w)
-            fake.answer()
-    assert State.ORIGINAL in fake.states()
+@pytest.mark.parametrize("value", [0.0, float("inf")])
+@pytest.mark.parametrize("is_wrong", [False, True])
+def test_results_that_are_zero_or_not_finite_are_compared_on_random_operands(fake, x, w, value,
+                                                                           is_wrong):
+    fake.is_wrong = is_wrong
+    x = torch.full_like(x, value).requires_grad_()
+    learn(fake, simple, x, w)
+    assert fake.states() == {State.ORIGINAL if is_wrong else State.KILN}
+    assert len(fake.records) == (0 if is_wrong else 3)
+
+
+def test_random_operands_leave_the_jobs_random_numbers_alone(x, w):
+    before = torch.get_rng_state()
+    for made, tensor in zip(_choice._random_like((x, w)), (x, w)):
+        assert made.shape == tensor.shape and made.stride() == tensor.stride()
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_choice_for_images_of_one_pixel_is_kept(fake, w):
+    """The strides of such results depend on how they were made."""
+    x = torch.randn(2, 1, 1, 8).movedim(-1, 1).requires_grad_()
+    w = torch.randn(4, 8, 1, 1).to(memory_format=torch.channels_last).requires_grad_()
+    with without_kiln(fake):
+        wanted = step(torch.nn.functional.conv2d, x, w)
+    learn(fake, torch.nn.functional.conv2d, x, w)
+    begin_another_process(fake)
+    made = step(torch.nn.functional.conv2d, x, w)
+    assert fake.states() == {State.KILN} and fake.launches == 3
+    assert [t.stride() for t in made] == [t.stride() for t in wanted]
 
 
 @pytest.mark.parametrize("what", ["plan", "load", "launch"])

@@ -221,7 +221,8 @@ def test_a_launch_that_fails_raises_libkilns_error():
 
 
 RECORD = _records.Record(kiln=True, reason="", solver="S", config="1,2", code="12ab",
-                         kiln_us=1.5, original_us=2.5, shape=(1, 2, 3, 4), last=True)
+                         kiln_us=1.5, original_us=2.5, shape=(1, 2, 3, 4), strides=(24, 1, 8, 2),
+                         last=True)
 
 
 def test_the_last_record_of_a_key_counts(tmp_path):
@@ -237,7 +238,7 @@ def line_of(**fields):
     return json.dumps({"key": "a", **dataclasses.asdict(RECORD), **fields}) + "\n"
 
 
-WRONG_TYPES = [line_of(kiln=1), line_of(kiln_us=None), line_of(reason=3), line_of(shape=["x"]),
+WRONG_TYPES = [line_of(kiln=1), line_of(kiln_us=None), line_of(reason=3), line_of(shape=["x"]), line_of(strides=[1]),
                line_of(shape=[1, -2, 3, 4])]
 
 

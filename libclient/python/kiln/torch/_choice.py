@@ -167,10 +167,10 @@ class Choice:
 
     def learn(self, made: torch.Tensor, operands: Tuple[torch.Tensor, torch.Tensor],
               original: Callable[[], torch.Tensor], kiln: Callable[[], torch.Tensor],
-              unbiased: Optional[Callable[[], torch.Tensor]] = None) -> None:
+              reference: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> None:
         """Makes the next step towards a choice, after the original has computed |made|. |original|
-        and |kiln| compute the same result again. |unbiased| computes the result without the bias,
-        and is None if there is no bias."""
+        and |kiln| compute the same result again. |reference| is the original for any operands,
+        without a bias."""
         if self.state is State.ASKED or self._accelerator.is_capturing() \
                 or not self._lock.acquire(blocking=False):
             return
@@ -184,7 +184,7 @@ class Choice:
                     return
                 self._load()
                 # Compares without the bias, because a large bias would hide that the sums differ.
-                if self._agrees(unbiased() if unbiased else made, operands):
+                if self._agrees(operands, reference):
                     self._decide(original, kiln)
         except Exception as error:
             self.settle(str(error) or repr(error))
@@ -269,7 +269,7 @@ class Choice:
         recorded = self._accelerator.recall(self._index, self.key)
         if recorded is not None:
             layout = Layout.CHANNELS_LAST if recorded.last else Layout.CHANNELS_FIRST
-            self._describe(layout, recorded.shape, _strides_of(recorded.shape, layout), operands)
+            self._describe(layout, recorded.shape, recorded.strides, operands)
             self._recorded = recorded
             self.original_us, self.kiln_us = recorded.original_us, recorded.kiln_us
         return recorded
@@ -324,13 +324,13 @@ class Choice:
 
     def _record(self) -> None:
         run = self._run
-        if run is None or self._strides != _strides_of(self._shape, self._layout):
+        if run is None:
             return
         is_kiln = self.state is State.KILN
         self._accelerator.record(self._index, self.key, Record(
             kiln=is_kiln, reason=self.reason, solver=run.solver, config=run.config, code=run.code,
             kiln_us=self.kiln_us, original_us=self.original_us, shape=self._shape,
-            last=self._layout is Layout.CHANNELS_LAST))
+            strides=self._strides, last=self._layout is Layout.CHANNELS_LAST))
 
     # ---- choosing ----
 
@@ -343,18 +343,23 @@ class Choice:
                                                            device="cpu"))
             self._run, self.solver = run, run.solver
 
-    def _agrees(self, wanted: torch.Tensor, operands: Tuple[torch.Tensor, torch.Tensor]) -> bool:
-        """Returns whether kiln's result agrees with |wanted|, the result of the original. If the
-        results differ, PyTorch keeps the convolution. If they cannot be compared, a later call
-        tries again."""
+    def _agrees(self, operands: Tuple[torch.Tensor, torch.Tensor],
+                reference: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> bool:
+        """Returns whether kiln's result agrees with that of the original. If the results differ,
+        PyTorch keeps the convolution. If they cannot be compared, a later call tries again."""
+        wanted = reference(*operands)
+        norm = _norm(wanted)
+        if not 0 < norm < math.inf:  # such as gradients that are too small for fp16
+            operands = _random_like(operands)
+            wanted = reference(*operands)
+            norm = _norm(wanted)
+        if not 0 < norm < math.inf:
+            self._postpone("the results were zero or not finite, so they could not be compared")
+            return False
         try:
             made = self.compute(*operands, is_trial=True)
         except InvalidError as error:  # this call's memory is unsuitable, such as a view
             self._postpone(str(error))
-            return False
-        norm = _norm(wanted)
-        if not 0 < norm < math.inf:
-            self._postpone("the results were zero or not finite, so they could not be compared")
             return False
         reason = self._difference(made, wanted, norm)
         if reason:
@@ -426,10 +431,12 @@ def _memory_format(layout: Layout, dimensions: int) -> Any:
     return torch.channels_last if dimensions == 4 else torch.channels_last_3d
 
 
-def _strides_of(shape: Tuple[int, ...], layout: Layout) -> Tuple[int, ...]:
-    """Returns the strides that PyTorch gives to a new tensor."""
-    made = torch.empty(shape, device="meta", memory_format=_memory_format(layout, len(shape)))
-    return tuple(made.stride())
+def _random_like(tensors: Tuple[torch.Tensor, torch.Tensor]) -> Tuple[torch.Tensor, torch.Tensor]:
+    """Returns random tensors of the same sizes and strides. Does not use PyTorch's own generator,
+    because the job's random numbers must be the same as without kiln."""
+    generator = torch.Generator(device=tensors[0].device).manual_seed(0)
+    first, second = (torch.empty_like(t).normal_(generator=generator) for t in tensors)
+    return first, second
 
 
 def _without_memory(tensor: torch.Tensor) -> torch.Tensor:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Replaces PyTorch's convolution operators below autograd, at one dispatch key."""
 import warnings
+from functools import partial
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 import torch
@@ -233,18 +234,19 @@ class Operators:
         if not any(left):
             return dx, dw, None
 
-        def original(mask: Sequence[bool]) -> Result:
+        def original(dy: Tensor, x: Tensor, w: Tensor, mask: Sequence[bool]) -> Result:
             result: Result = self._backward(dy, x, w, bias_sizes, *rest, mask)
             return result
 
-        made = original(left)
+        made = original(dy, x, w, left)
         for i, operands in enumerate(((dy, w), (dy, x))):
             choice, tensor = choices[i], made[i]
             if left[i] and choice is not None and tensor is not None:
                 choice.original_calls += 1
                 if choice.state is not State.ORIGINAL:
-                    choice.learn(tensor, operands, _one_of(original, i),
-                                 _computing(choice, operands))
+                    one = _one_of(original, x, w, i)
+                    choice.learn(tensor, operands, partial(one, *operands),
+                                 partial(choice.compute, *operands), one)
         return dx if dx is not None else made[0], dw if dw is not None else made[1], made[2]
 
     def _gradients(self, dy: Tensor, x: Tensor, w: Tensor, rest: Key,
@@ -274,7 +276,7 @@ class Operators:
                   rest: Key) -> Tensor:
         arguments = rest[:6]
 
-        def original(bias: Optional[Tensor] = bias) -> Tensor:
+        def original(x: Tensor, w: Tensor, bias: Optional[Tensor] = None) -> Tensor:
             # _forward does the same as _convolution, but takes twice the time
             made: Tensor = self._forward(x, w, bias, *arguments) if choice is None else \
                 torch._convolution(x, w, bias, *arguments, *choice.flags)
@@ -287,12 +289,11 @@ class Operators:
                 made.transpose(1, -1).add_(bias)
             return made
 
-        made = original()
+        made = original(x, w, bias)
         if choice is not None:
             choice.original_calls += 1
             if choice.state is not State.ORIGINAL:
-                choice.learn(made, (x, w), original, kiln,
-                             None if bias is None else lambda: original(None))
+                choice.learn(made, (x, w), partial(original, x, w, bias), kiln, original)
         return made
 
 
@@ -300,16 +301,14 @@ def _postpones(choice: Choice) -> bool:
     return choice.state is POSTPONED and choice.postpones()
 
 
-def _computing(choice: Choice, operands: Tuple[Tensor, Tensor]) -> Callable[[], Tensor]:
-    return lambda: choice.compute(*operands)
-
-
-def _one_of(original: Callable[[Sequence[bool]], Result], index: int) -> Callable[[], Tensor]:
-    """Returns a function that computes only the gradient |index|."""
+def _one_of(original: Callable[..., Result], x: Tensor, w: Tensor,
+            index: int) -> Callable[[Tensor, Tensor], Tensor]:
+    """Returns a function that computes only the gradient |index|, from that of the output and the
+    weight (0) or the input (1)."""
     mask = [i == index for i in range(3)]
 
-    def compute() -> Tensor:
-        made = original(mask)[index]
+    def compute(dy: Tensor, other: Tensor) -> Tensor:
+        made = original(dy, other if index else x, w if index else other, mask)[index]
         assert made is not None
         return made
 

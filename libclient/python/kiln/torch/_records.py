@@ -21,6 +21,7 @@ class Record:
     kiln_us: float
     original_us: float
     shape: Tuple[int, ...]  #: of the result
+    strides: Tuple[int, ...]  #: of the result, which its shape and layout do not always determine
     last: bool  #: whether the layout is channels last
 
 
@@ -41,13 +42,17 @@ def _parse(line: str) -> Tuple[str, Record]:
     """Parses a line. Raises an error unless every field has its type."""
     fields = json.loads(line)
     key = fields.pop("key")
-    fields["shape"] = tuple(fields["shape"])
+    for name in ("shape", "strides"):
+        fields[name] = tuple(fields[name])
     record = Record(**fields)
     for name, type_ in _TYPES.items():
         if not isinstance(getattr(record, name), type_):
             raise TypeError(name)
     if not all(isinstance(n, int) and n > 0 for n in record.shape):
         raise ValueError("shape")
+    if len(record.strides) != len(record.shape) or \
+            not all(isinstance(n, int) and n >= 0 for n in record.strides):
+        raise ValueError("strides")
     return str(key), record
 
 
