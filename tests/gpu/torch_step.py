@@ -24,6 +24,8 @@ stochastic depth then drops other parts.
   --losses N       steps whose losses are compared (20)
   --first LIST     the types of which the first steps with kiln are measured (all)
   --first-only     measures only the first steps with kiln, with the choices of an earlier run
+  --prepare        calls prepare() before the first step with kiln, and prints the time until the
+                   plans are there
   --curves N       compares only the losses of N steps: with kiln, without, and without and with
                    other initial weights. Each step has other images, and their labels can be learnt
   --seconds S      begins no new row after S seconds (600)
@@ -48,8 +50,8 @@ HEADER = """
 | loss difference: kiln, PyTorch in another order |
 | --- | --- | --: | --: | --: | --: | --: | --: | --- | --- | --: | --: | --- |"""
 FIRST_HEADER = """
-| network | type | step 1 s | step 2 s | steps 3 to 10 s | calls |
-| --- | --- | --: | --: | --- | --- |"""
+| network | type | prepare s | step 1 s | step 2 s | steps 3 to 10 s | calls |
+| --- | --- | --: | --: | --: | --- | --- |"""
 FIRST_STEPS = 10
 CURVES_HEADER = """
 | network | type | mean of the last 10 losses: kiln, PyTorch, another seed \
@@ -82,12 +84,14 @@ class Job:
         self.torch.manual_seed(1 + seed)  # for dropout and stochastic depth
         self.optimizer = self.torch.optim.SGD(self.model.parameters(), lr=0.01, momentum=0.9)
 
-    def step(self):
-        cast = contextlib.nullcontext()
+    def cast(self):
         if self.dtype:
-            cast = self.torch.autocast("cuda", self.dtype, cache_enabled=False)
+            return self.torch.autocast("cuda", self.dtype, cache_enabled=False)
+        return contextlib.nullcontext()
+
+    def step(self):
         self.optimizer.zero_grad(set_to_none=True)
-        with cast:
+        with self.cast():
             loss = self.torch.nn.functional.cross_entropy(self.model(self.images), self.labels)
         loss.backward()
         self.optimizer.step()
@@ -226,9 +230,9 @@ def run_row(torch, kiln, options, name, kind):
 
 
 def first_in_new_process(options, name, kind):
-    """Returns the seconds of the first steps, and the first line of the report."""
+    """Returns the seconds of prepare() and of the first steps, and the report's first line."""
     command = [sys.executable, __file__, "--child", "--networks", name, "--types", kind, "--batch",
-               str(options.batch)]
+               str(options.batch), *(["--prepare"] if options.prepare else [])]
     ended = subprocess.run(command, check=True, text=True, timeout=120, stdout=subprocess.PIPE)
     return json.loads(ended.stdout)
 
@@ -236,14 +240,20 @@ def first_in_new_process(options, name, kind):
 def child(torch, kiln, options):
     kiln.torch.install()
     job = Job(torch, options.networks, options.types, options.batch)
+    begin = time.perf_counter()
+    if options.prepare:
+        with job.cast():
+            kiln.torch.prepare(job.model, job.images)
+        kiln.torch.wait(60)
+    prepared = time.perf_counter() - begin
     seconds = [job.milliseconds(1) / 1e3 for _ in range(FIRST_STEPS)]
-    json.dump((seconds, kiln.torch.report().splitlines()[0]), sys.stdout)
+    json.dump((prepared, seconds, kiln.torch.report().splitlines()[0]), sys.stdout)
     return 0
 
 
 def run_first(torch, kiln, options, name, kind):
-    (first, second, *others), report = first_in_new_process(options, name, kind)
-    print(f"| {name} | {kind} | {first:.2f} | {second:.3f} | "
+    prepared, (first, second, *others), report = first_in_new_process(options, name, kind)
+    print(f"| {name} | {kind} | {prepared:.2f} | {first:.2f} | {second:.3f} | "
           f"{' '.join(f'{s:.3f}' for s in others)} | {report} |", flush=True)
 
 
@@ -252,7 +262,7 @@ def print_row(name, kind, row):
     by_kiln = sum(c.runs_by == "kiln" for c in found)
     first, later = "-", "-"
     if "first_kiln" in row:
-        seconds, _ = row["first_kiln"]
+        _, seconds, _ = row["first_kiln"]
         first, later = f"{seconds[0]:.2f}", f"{seconds[1]:.3f}, {max(seconds[2:]):.3f}"
     print(f"| {name} | {kind} | {row['plain']:.1f} | {row['kiln']:.1f} | "
           f"{row['kiln'] / row['plain']:.3f} | {row['graph_plain']:.1f} | "
@@ -318,6 +328,7 @@ def parse():
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--first", default="fp32,tf32,fp16,bf16")
     parser.add_argument("--first-only", action="store_true")
+    parser.add_argument("--prepare", action="store_true")
     parser.add_argument("--curves", type=int)
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--lines")
