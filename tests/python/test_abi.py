@@ -17,7 +17,8 @@ STRUCTS = {name: value for name, value in vars(_abi).items()
 # Functions that the binding leaves out, because frameworks manage memory, streams and events
 # themselves.
 LEFT_OUT = re.compile(
-    r"kiln_(admin_call|events|conv_\w+|driver_flag|event_\w+|lease_\w+|library_\w+|memory_\w+"
+    r"kiln_(admin_call|events|driver_flag|event_\w+|lease_\w+|library_\w+|memory_\w+"
+    r"|conv_(?!(find|generation|plan_refresh|result_(free|generation|plan))$)\w+"
     r"|device_(?!(list|open|close|target|database_id|driver)$)\w+"
     r"|problem_from_driver|run_launch|stream_\w+)$")
 # For each enum, the prefix of its members' names in C.

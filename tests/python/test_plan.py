@@ -113,3 +113,39 @@ def test_devices_are_listed_with_the_reason_why_they_are_unusable():
             assert ":" in device.name and device.target and device.database_id
         else:
             assert isinstance(device.why_not, kiln.KilnError) and str(device.why_not)
+
+
+@pytest.fixture
+def opencl(tmp_path, monkeypatch):
+    """An OpenCL device. The client's thread measures nothing."""
+    monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("POCL_KERNEL_CACHE", "0")
+    monkeypatch.setenv("KILN_SOON_BUDGET", "0")
+    try:
+        return kiln.Device("opencl:0")
+    except kiln.KilnError as error:
+        pytest.skip(f"no OpenCL device here: {error}")
+
+
+def test_a_provisional_plan_has_a_generation(client, opencl, problem):
+    assert client.generation == 0
+    soon = client.find_soon(problem, opencl)
+    assert soon.generation == client.generation == 1
+    assert soon.plan.solver and soon.plan.objects
+    assert not soon.refresh() and not soon.is_tuned
+
+
+def test_a_frozen_plan_is_final(client, opencl, problem):
+    soon = client.find_soon(problem, opencl, frozen=True)
+    assert soon.generation == client.generation == 0
+    assert not soon.refresh()
+    assert soon.plan.source == kiln.PlanSource.HEURISTIC
+
+
+def test_a_plan_may_come_from_a_similar_problem(client, compiler, problem):
+    measured = kiln.Measurement("ConvDirectNaive", median_ms=0.5, spread_ms=0.01, samples=3,
+                                algorithm="miopenConvolutionFwdAlgoDirect")
+    client.find_put(problem, kiln.Recording("gfx90a68", [measured]))
+    larger = dataclasses.replace(problem, n=problem.n + 7)
+    plan = client.plan(larger, "gfx90a", database_id="gfx90a68", nearest=True, objects=False)
+    assert (plan.solver, plan.source) == ("ConvDirectNaive", kiln.PlanSource.NEAREST)

@@ -10,7 +10,9 @@
 Pure ctypes over libkiln.so.0; docs/python.md has more examples.
 """
 from ._library import VERSION as __version__, load_library, version
+from ._run import Device
 from .client import Client, Status
+from .conv import SoonPlan
 from .device import DeviceInfo, devices
 from .enums import (DataType, Direction, ErrorCode, Layout, Level, PlanSource, Priority, Role,
                     Tensor, Tier, TuningTier)
@@ -25,11 +27,11 @@ from .tuning import Measurement, Recording, Tuned, TunedEntry
 
 __all__ = [
     "BusyError", "CancelledError", "Client", "CompileFailedError", "CorruptError", "DataType",
-    "DeniedError", "DeviceInfo", "Direction", "DriverLine", "ErrorCode", "FullError",
+    "DeniedError", "Device", "DeviceInfo", "Direction", "DriverLine", "ErrorCode", "FullError",
     "GpuFaultError", "InputOutputError", "InvalidError", "Kernel", "KernelSource", "KilnError",
     "Layout", "Level", "LibraryError", "Measurement", "NoMemoryError", "NotFoundError", "Plan",
     "PlanLaunch", "PlanObject", "PlanSource", "Priority", "Problem", "Recording", "Role",
-    "Solution", "Status", "Tensor", "Tier", "TimedOutError", "Tuned", "TunedEntry",
+    "Solution", "SoonPlan", "Status", "Tensor", "Tier", "TimedOutError", "Tuned", "TunedEntry",
     "TuningTier", "UnavailableError", "UnsupportedError", "__version__", "devices",
     "load_library", "version",
 ]

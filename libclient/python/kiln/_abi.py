@@ -135,6 +135,19 @@ class Recording(ctypes.Structure):
                 ("measurement_count", c_size_t), ("timeout_ms", c_int)]
 
 
+class ConvOptions(ctypes.Structure):
+    _fields_ = [("size", c_size_t), ("device", c_void_p), ("timeout_ms", c_int), ("x", c_void_p),
+                ("w", c_void_p), ("y", c_void_p), ("stream", c_void_p), ("mode", c_int),
+                ("enforce", c_int), ("budget_ms", c_int), ("solver", c_char_p),
+                ("toolchain", c_char_p), ("no_record", c_int), ("tier", c_int),
+                ("journal", c_char_p), ("reported", c_void_p), ("context", c_void_p),
+                ("frozen", c_int)]
+
+
+class ConvRefreshed(ctypes.Structure):
+    _fields_ = [("size", c_size_t), ("is_new", c_int), ("is_tuned", c_int)]
+
+
 class NativeTensors(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("x", c_void_p), ("w", c_void_p), ("y", c_void_p),
                 ("workspace", c_void_p), ("workspace_bytes", c_uint64), ("stream", c_void_p)]
@@ -228,6 +241,13 @@ FUNCTIONS: List[Tuple[str, Any, List[Any]]] = [
     ("kiln_tuned_entry", c_int, [_handle, c_uint, POINTER(TunedEntry), _err]),
     ("kiln_find_put", c_int, _tuning_put),
     ("kiln_perf_put", c_int, _tuning_put),
+    ("kiln_conv_find", c_int,
+     [_handle, POINTER(Problem), POINTER(ConvOptions), _ret_handle, _err]),
+    ("kiln_conv_generation", c_uint64, [_handle]),
+    ("kiln_conv_plan_refresh", c_int, [_handle, _handle, POINTER(ConvRefreshed), _err]),
+    ("kiln_conv_result_free", None, [_handle]),
+    ("kiln_conv_result_generation", c_uint64, [_handle]),
+    ("kiln_conv_result_plan", _handle, [_handle]),
     ("kiln_device_list", c_int, [DeviceFound, c_void_p, _err]),
     ("kiln_device_open", c_int, [c_char_p, _ret_handle, _err]),
     ("kiln_device_close", None, [_handle]),

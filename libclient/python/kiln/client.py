@@ -8,11 +8,12 @@ from types import TracebackType
 from typing import (Any, Callable, Dict, List, Mapping, NoReturn, Optional, Sequence, Type, Union,
                     cast)
 
-from . import _abi, kernel as kernels, plan as plans, problem as problems_, tuning
+from . import _abi, conv, kernel as kernels, plan as plans, problem as problems_, tuning
 from ._callback import Callback, lost
 from ._call import Handle, call, to_bytes, to_error, to_milliseconds, to_text
 from ._library import library
-from ._run import held_plan
+from ._run import Device, held_plan
+from .conv import SoonPlan
 from .enums import ErrorCode, Priority, Role, Level
 from .errors import CorruptError, KilnError, invalid
 from .kernel import Kernel, KernelSource
@@ -121,11 +122,15 @@ class Client:
     def __reduce__(self) -> NoReturn:
         raise TypeError("a client cannot be pickled or copied: another process opens its own")
 
-    def _call(self, name: str, *arguments: Any) -> None:
-        """Calls a function of libkiln with this client."""
-        handle = self._handle  # held during the call, because another thread may close the client
+    def _open_handle(self) -> Handle:
+        handle = self._handle
         if handle is None:
             raise invalid("the client is closed")
+        return handle
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        """Calls a function of libkiln with this client."""
+        handle = self._open_handle()  # held during the call: another thread may close the client
         try:
             call(name, handle.pointer, *arguments)
         finally:
@@ -272,6 +277,28 @@ class Client:
                                    nearest=nearest, objects=objects, priority=priority,
                                    timeout=timeout)
         return self._plan_batch(problems, options, plans.from_pointer, ready)
+
+    def find_soon(self, problem: Problem, device: Device, *, solver: Optional[str] = None,
+                  toolchain: Optional[str] = None, frozen: bool = False, record: bool = True,
+                  budget: Optional[float] = None, timeout: Optional[float] = None) -> SoonPlan:
+        """Returns a plan without measuring: by the problem's records, by those of a similar
+        problem, or by the heuristic.  A thread of the client then looks for better plans on
+        |device|.
+
+        |budget| is how many seconds the thread may tune the problem; None means 60.  If |record| is
+        False, measurements are not recorded.  If |frozen| is True, the plan is final.
+        """
+        options = conv.to_options(device, solver=solver, toolchain=toolchain, frozen=frozen,
+                                  record=record, budget=budget, timeout=timeout)
+        result = self._ask("kiln_conv_find", "kiln_conv_result_free",
+                           ctypes.byref(problems_.to_struct(problem)), ctypes.byref(options))
+        return SoonPlan(self._open_handle(), device, result)
+
+    @property
+    def generation(self) -> int:
+        """Grows when a better plan of any of the client's problems is ready, and when a problem is
+        tuned.  Reads memory only.  0 before the first find_soon()."""
+        return int(library().kiln_conv_generation(self._open_handle().pointer))
 
     def _plan_handles(self, problems: Sequence[Problem], options: _abi.PlanOptions,
                       ready: Callable[[int, Union[Handle, KilnError]], object]) -> None:
