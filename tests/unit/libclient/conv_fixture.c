@@ -130,8 +130,10 @@ static void answer_plan(struct conv_fixture *f, const struct fake_request *rq)
     const struct conv_solver *s = asked.solver.size ? find_solver(f, asked.solver) : &f->solvers[0];
     char config[32];
     f->plans++;
-    if (f->silent_plans || (f->silent && s && strcmp(s->name, f->silent) == 0))
+    if (f->silent_plans || (f->silent && s && strcmp(s->name, f->silent) == 0)) {
+        f->unanswered++;
         return;
+    }
     bool by_record = s && s->best && !(asked.flags & PLAN_HEURISTIC);
     const char *known = s && s->has_space ? by_record ? s->best : "0,1" : "";
     snprintf(config, sizeof(config), "%.*s", (int)asked.config.size,

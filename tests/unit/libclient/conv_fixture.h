@@ -9,6 +9,7 @@
 #include "tests/unit/libclient/fake_tuning.h"
 
 #include <kiln/conv.h>
+#include <stdatomic.h>
 
 #define CONV_PUTS_MAX 16u
 #define CONV_SPACE 16u /* number of configs of a tunable solver; from "0,1" to "15,1" */
@@ -54,6 +55,7 @@ struct conv_fixture {
     struct conv_put puts[CONV_PUTS_MAX];
     unsigned put_count, puts_asked, plans, config_requests, removals, reported, leases, reports;
     unsigned enough_after;
+    atomic_uint unanswered; /* plans that kilnd did not answer */
 };
 
 /* solvers of all kinds, none of which is tunable */

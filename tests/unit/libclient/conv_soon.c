@@ -218,7 +218,7 @@ TEST_F(soon, a_client_can_be_closed_while_its_thread_waits)
 {
     f->silent = "ConvBetter";
     must(conv_find(f), f->err);
-    WAIT_FOR(f->device->memories > 0);
+    WAIT_FOR(f->unanswered > 0);
     kiln_conv_result_free(KILN_TAKE(f->result));
     IN_TIME(kiln_client_close(KILN_TAKE(f->client)));
     assert_int_equal(f->device->memories, 0);
