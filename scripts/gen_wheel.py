@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Make a Python wheel of the Python package, libkiln, libkiln-rtc, kilnd and kilnctl.
+"""Make a Python wheel of the Python package, libkiln, libkiln-rtc, kilnd, kilnctl and kiln-cc.
 
 Usage: scripts/gen_wheel.py BUILD OUT
 
@@ -32,7 +32,8 @@ SOURCE = pathlib.Path(__file__).resolve().parents[1]
 PYTHON = SOURCE / "libclient/python"
 # These paths keep the layout of an installation: kilnd finds its programs in its own directory, and
 # libkiln and kilnctl look in ../bin and ../lib.
-PROGRAMS = ("bin/kilnd", "bin/kilnctl", "libexec/kiln/kiln-compiler",
+PROGRAMS = ("bin/kilnd", "bin/kilnctl", "bin/kiln-cc", "bin/kiln-ptxas",
+            "libexec/kiln/kiln-compiler",
             "libexec/kiln/kiln-transfer", "libexec/kiln/kiln-launch")
 LIBRARIES = ("lib/libkiln.so.0", "lib/libkiln-rtc.so.0")
 GLIBC = re.compile(r"(linux-vdso|ld-linux.*|lib(c|m|dl|rt|util|resolv|pthread))\.so\.\d+$")
@@ -51,6 +52,21 @@ import sys
 name = os.path.basename(__file__)
 package = importlib.util.find_spec("kiln").submodule_search_locations[0]
 os.execv(os.path.join(package, "bin", name), [name, *sys.argv[1:]])
+"""
+
+# The same for programs that are started for each compile: Python's start would take longer than a
+# small compile.
+SHELL_SCRIPT = """\
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Runs the program of this name from the package kiln.
+self=$0
+[ ! -L "$self" ] || self=$(readlink -f "$self")
+for program in "${self%/*}"/../lib/python3*/*-packages/kiln/bin/"${self##*/}"; do
+    [ ! -x "$program" ] || exec "$program" "$@"
+done
+echo "${self##*/}: the package kiln is not in the environment of '$self'" >&2
+exit 127
 """
 
 
@@ -178,6 +194,8 @@ def fill(root, build, scratch):
     scripts = root / f"{stem}.data/scripts"
     scripts.mkdir(parents=True)
     (scripts / "kilnctl").write_text(SCRIPT)
+    for name in ("kiln-cc", "kiln-ptxas"):
+        (scripts / name).write_text(SHELL_SCRIPT)
     write_record(root, info / "RECORD")
     return f"{stem}-{tag}.whl"
 

@@ -8,6 +8,17 @@ import values
 
 HELPERS = pathlib.Path(__file__).resolve().parent.parent.parent / "docs/man/completion.bash"
 
+# What kiln-cc and kiln-ptxas complete: FIRST is an option of compgen for the first word; the other
+# words are files.
+LAUNCHER = """\
+_NAME() {
+    local kind=-f
+    ((COMP_CWORD > 1)) || kind=FIRST
+    mapfile -t COMPREPLY < <(compgen "$kind" -- "${COMP_WORDS[COMP_CWORD]}")
+}
+complete -o filenames -F _NAME PROGRAM
+"""
+
 
 def _quoted(text):
     return "'" + text.replace("'", "'\\''") + "'"
@@ -66,11 +77,20 @@ def _common_function(program, common):
     return _function(f"_{program}_common_value", lines + ["    esac"])
 
 
-def _file(program, body, targets):
-    known = _function("_kiln_known_targets", [f"    printf '%s\\n' {' '.join(targets)}"])
+def _begin(program):
     return (f"# bash completion for {program}                                -*- shell-script -*-\n"
             "# SPDX-License-Identifier: MIT\n"
-            "# Made when kiln is built, by scripts/manual/generate.py: changes get lost.\n\n"
+            "# Made when kiln is built, by scripts/manual/generate.py: changes get lost.\n\n")
+
+
+def _launcher(program, first):
+    text = LAUNCHER.replace("FIRST", first).replace("PROGRAM", program)
+    return _begin(program) + text.replace("NAME", program.replace("-", "_"))
+
+
+def _file(program, body, targets):
+    known = _function("_kiln_known_targets", [f"    printf '%s\\n' {' '.join(targets)}"])
+    return (_begin(program)
             + body + "\n" + known + "\n" + HELPERS.read_text()
             +
             f"\n_{program.replace('-', '_')}() {{ _kiln_complete {program.replace('-', '_')}; }}\n"
@@ -89,7 +109,7 @@ def files(tables, targets):
     driver = ([("", "", own)] + [(c, "", flags + own) for c in convs]
               + [("run", "file", own), ("devices", "", own)])
     kilnd = [("", "", values.kilnd_options(tables, programs.KILND_FLAGS))]
-    made = {}
+    made = {"kiln-cc": _launcher("kiln-cc", "-c"), "kiln-ptxas": _launcher("kiln-ptxas", "-f")}
     for program, of_program, shared in (("kilnctl", commands, common),
                                         ("kiln-driver", driver, common),
                                         ("kilnd", kilnd, [])):

@@ -85,6 +85,7 @@ def main():
     for part in parts.values():
         if (part.name, part.section) not in made:
             sys.exit(f"{part.origin}: the page {part.name}({part.section}) does not exist")
+    (out / "man/man1/kiln-ptxas.1").symlink_to("kiln-cc.1")
     targets = known_targets()
     for name, text in bash.files(tables, targets).items():
         write(out / "completions/bash" / name, text)

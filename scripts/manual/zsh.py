@@ -9,6 +9,18 @@ import values
 
 HELPERS = pathlib.Path(__file__).resolve().parent.parent.parent / "docs/man/completion.zsh"
 
+LAUNCHER = """\
+#compdef kiln-cc kiln-ptxas
+# SPDX-License-Identifier: MIT
+# Made when kiln is built, by scripts/manual/generate.py: changes get lost.
+
+if [[ $service == kiln-ptxas ]]; then
+    _files
+else
+    _arguments '(-):compiler:_command_names -e' '*::arguments:_files'
+fi
+"""
+
 
 def _quoted(text):
     return "'" + text.replace("'", "'\\''") + "'"
@@ -125,7 +137,7 @@ def files(tables, targets):
     driver_listed, driver_commands = _driver(tables)
     kilnd = [("", "", "", values.kilnd_options(tables, programs.KILND_FLAGS))]
     described = [(g, f"commands of {g}") for g in groups]
-    made = {}
+    made = {"kiln-cc": LAUNCHER}
     for program, names, of_groups, of_program, shared in (
             ("kilnctl", listed, described, commands, common),
             ("kiln-driver", driver_listed, [], driver_commands, common),

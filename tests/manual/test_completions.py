@@ -134,6 +134,19 @@ class WithoutKilndTest(unittest.TestCase):
         self.assert_offers("kilnd --log-level w", "warning")
         self.assert_offers("kilnd --cache=o", "on", "off")
 
+    def test_offers_compilers_and_their_files(self):
+        programs = self.directory / "programs"
+        programs.mkdir()
+        (programs / "kernelcc-of-the-test").touch(0o755)
+        (self.directory / "kernel-of-the-test.hip").touch()
+        path = {"PATH": f"{programs}:{os.environ['PATH']}"}
+        file = str(self.directory / "kernel-of")
+        for line, wanted in (("kiln-cc kernelcc-of", "kernelcc-of-the-test"),
+                             (f"kiln-cc clang {file}", "kernel-of-the-test.hip"),
+                             (f"kiln-ptxas {file}", "kernel-of-the-test.hip")):
+            offered = ASK(COMPLETIONS, line, environment(self.directory, **path))
+            self.assertEqual([pathlib.Path(name).name for name in offered], [wanted], line)
+
     def test_offers_files_and_folders(self):
         (self.directory / "one.kdb").write_text("")
         (self.directory / "two").mkdir(exist_ok=True)

@@ -131,6 +131,23 @@ def test_the_record_has_every_file_with_its_digest(installed):
             assert digest == "sha256=" + encoded.rstrip("=") and int(size) == len(content), path
 
 
+def test_kiln_cc_and_kiln_ptxas(installed):
+    fakes = BUILD / "tests/rtc/compilers"
+    (installed.directory / "k.hip").write_text("int k;\n")
+    link = installed.directory / "linked/kiln-ptxas"
+    link.parent.mkdir()
+    link.symlink_to(installed.bin / "kiln-ptxas")
+    environment = dict(installed.environment, KILN_PTXAS=str(fakes / "ptxas"),
+                       FAKE_CC_LOG=str(installed.directory / "runs"))
+    for program in (["kiln-cc", str(fakes / "clang"), "-x", "hip", "-c"], ["kiln-ptxas"],
+                    [str(link)]):
+        for _ in range(2):
+            done = run(*program, "k.hip", "-o", "k.o", cwd=installed.directory,
+                       env=dict(environment, KILN_RTC_DEBUG="1"))
+        assert "answered by kilnd" in done.stderr, program
+    assert len((installed.directory / "runs").read_text().splitlines()) == 2
+
+
 def test_the_same_input_makes_the_same_bytes(installed, tmp_path):
     again = make_wheel(tmp_path)
     assert again.name == installed.wheel.name
