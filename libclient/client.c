@@ -4,7 +4,6 @@
 #include "common/base/clock.h"
 #include "common/base/paths.h"
 #include "libclient/connection/transport_socket.h"
-#include "libclient/conv/soon.h"
 #include "libclient/sized.h"
 
 #include <kiln/admin.h>
@@ -23,8 +22,9 @@ static void kiln_client_destroy(struct kiln_client *client)
 {
     if (!client)
         return;
-    /* First, because the thread uses the rest of the client. */
-    soon_destroy(atomic_load(&client->soon), !fork_guard_holds(&client->guard));
+    struct soon *soon = atomic_load(&client->soon);
+    if (soon) /* first, because its thread uses the rest of the client */
+        client->destroy_soon(soon, !fork_guard_holds(&client->guard));
     multiplexer_destroy(client->multiplexer);
     fallback_destroy(client->fallback);
     answer_cache_destroy(client->cache);

@@ -27,6 +27,9 @@ struct kiln_client {
     struct trace *trace; /* NULL unless KILN_TRACE is set */
     /* Looks for better plans in the background; NULL before the first find with KILN_FIND_SOON. */
     _Atomic(struct soon *) soon;
+    /* Set before |soon|.  A pointer, so that programs which find no plans, such as libkiln-rtc, do
+     * not contain the code of convolutions. */
+    void (*destroy_soon)(struct soon *soon, bool is_child);
     struct fork_guard guard;
     int timeout_ms;
     /* set by KILN_DISABLE_CACHE or MIOPEN_DISABLE_CACHE */

@@ -362,8 +362,10 @@ static enum kiln_code soon_of(struct kiln_client *client, unsigned budget_ms,
         if (!rc)
             list_append(&living, &s->link);
     }
-    if (!rc)
+    if (!rc) {
+        client->destroy_soon = soon_destroy;
         atomic_store(&client->soon, s);
+    }
     pthread_mutex_unlock(&living_mutex);
     if (!rc)
         *ret_soon = s;
