@@ -15,7 +15,7 @@
 #include "engine/store/kernel_history.def"
 #include "engine/store/kernel_store.h"
 
-/* The largest sum that is stored. A larger sum is replaced by it, so that all sums fit into
+/* The largest sum that is stored or read. A larger sum is replaced by it, so that all sums fit into
  * SQLite's signed 64-bit numbers. */
 #define KERNEL_SUM_MAX (UINT64_C(1) << 62)
 

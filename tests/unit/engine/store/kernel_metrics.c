@@ -230,6 +230,18 @@ TEST_F(store, every_history_column_is_read_as_written)
     }
 }
 
+TEST_F(store, the_sum_of_merged_samples_is_clamped)
+{
+    add_sample(f, 90000, UINT64_MAX, 100);
+    add_sample(f, 90300, UINT64_MAX, 100);
+    add_sample(f, 90600, UINT64_MAX, 100);
+    meddle(f, "update history set span_s = 9223372036854775807", NULL);
+    struct samples samples = read_history(f, 0, 3600);
+    assert_int_equal(samples.count, 2);
+    assert_true(samples.items[1].values[HISTORY_fetches] == KERNEL_SUM_MAX);
+    assert_true(samples.items[1].span_s == KERNEL_SUM_MAX);
+}
+
 TEST_F(store, merged_samples_add_sums_and_keep_the_last_sizes)
 {
     add_sample(f, 90000, 5, 100);
