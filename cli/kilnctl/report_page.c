@@ -8,13 +8,13 @@
 
 static const char style[] =
     ":root{color-scheme:light dark;--paper:#fff;--ink:#1b1f24;--soft:#57606a;--rule:#d5dae0;"
-    "--panel:#f5f7f9;--hot:#14566b;--disk:#3f8ea6;--package:#8fc1cf;--fleet:#8a7cb8;"
+    "--panel:#f5f7f9;--hot:#14566b;--disk:#3f8ea6;--package:#8fc1cf;--fleet:#dcd6f0;"
     "--miss:#b8503c;--bar:#3f8ea6;--shade:#b3bbc4;"
     /* the causes of waiting: their brightness differs, too, for printers without colours */
     "--w-compiled:#5c221b;--w-joined:#b44c3a;--w-own:#e39d44;--w-fleet:#504882;--w-package:#2397b5;"
     "--w-lookup:#8fd1dd;--w-failed:#dfe6ec}\n"
     "@media(prefers-color-scheme:dark){:root{--paper:#15181c;--ink:#e3e7eb;--soft:#9aa5b1;"
-    "--rule:#333a42;--panel:#1d2228;--hot:#a5dcec;--disk:#5fb0c9;--package:#367388;--fleet:#a89ad6;"
+    "--rule:#333a42;--panel:#1d2228;--hot:#a5dcec;--disk:#5fb0c9;--package:#367388;--fleet:#4b4275;"
     "--miss:#e07b63;--bar:#5fb0c9;--shade:#4a545f;"
     "--w-compiled:#ffd4b9;--w-joined:#e87d66;--w-own:#ebb156;--w-fleet:#7e73b4;--w-package:#57b8d1;"
     "--w-lookup:#1e6772;--w-failed:#41484c}}\n"
