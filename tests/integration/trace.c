@@ -79,6 +79,18 @@ static void expect_report(struct host *f, uint64_t fetched, uint64_t missing)
     assert_int_equal(number(f, "needed"), fetched + missing);
 }
 
+/* The last run in the job's page must have the same numbers. */
+static void expect_page(struct host *f, uint64_t fetched, uint64_t missing)
+{
+    kilnctl_ok(f, "report", "--job", "net", "--json");
+    KILN_AUTO(json) struct json *json = printed_json(&f->result);
+    const struct json *last = NULL, *job = json_first(json_get(json, "jobs"));
+    for (const struct json *j = json_first(json_get(job, "runs")); j; j = json_next(j))
+        last = json_get(j, "prefetch");
+    assert_int_equal(json_get_u64(last, "used", UINT64_MAX), fetched);
+    assert_int_equal(json_get_u64(last, "missing", UINT64_MAX), missing);
+}
+
 /* After a prefetch for another GPU and batch size, a job with that GPU and batch size compiles
  * nothing. */
 static void check_another_gpu(struct host *f)
@@ -116,6 +128,7 @@ TEST_F(trace, a_job_waits_only_for_what_no_prefetch_made_ready)
     unsigned long long compiled = run_job(f, LINES);
     assert_true(compiled > 0);
     expect_report(f, kernels, compiled);
+    expect_page(f, kernels, compiled);
 
     /* The next prefetch includes the new kernels, so the same job finds every kernel. */
     kilnctl_ok(f, "trace", "prefetch", "net", "--json");
