@@ -31,16 +31,16 @@ static size_t pick_own(const struct tuning_row *rows, size_t count, struct tunin
     return own;
 }
 
-enum kiln_code tuning_share_add(struct buffer *block, const struct tuning_place *place,
-                                const struct tuning_row *rows, size_t count, size_t *ret_entries,
-                                struct kiln_err *err)
+enum kiln_code tuning_share_add(struct buffer *block, const struct tuning_held *record,
+                                size_t *ret_entries, struct kiln_err *err)
 {
-    KILN_AUTO(mem) struct tuning_row *own = calloc(count ? count : 1, sizeof(*own));
+    const struct tuning_place *place = &record->place;
+    KILN_AUTO(mem) struct tuning_row *own = calloc(record->row_count + 1, sizeof(*own));
     BUFFER_AUTO struct buffer content;
     buffer_init(&content, TUNING_CONTENT_MAX);
     if (!own)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot share a record: out of memory");
-    *ret_entries = pick_own(rows, count, own);
+    *ret_entries = pick_own(record->rows, record->row_count, own);
     if (*ret_entries == 0)
         return KILN_OK;
     enum kiln_code rc = tuning_record_pack(place, own, *ret_entries, &content, err);

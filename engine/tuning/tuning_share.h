@@ -9,7 +9,7 @@
  * Ownership  a struct tuning_share borrows the block
  * Threading  pure functions
  */
-#include "engine/tuning/tuning_db.h"
+#include "engine/tuning/tuning_table.h"
 
 /* The library of an entry that came from the fleet begins with this. The id of the key that signed
  * the entry follows, and then the library with which it was measured. */
@@ -21,8 +21,7 @@ void tuning_share_begin(struct buffer *block);
 /* Appends the record's entries that this host has itself, and counts them in |ret_entries|. Appends
  * nothing if there are none. Leaves out which user measured an entry. */
 KILN_MUST_CHECK enum kiln_code tuning_share_add(struct buffer *block,
-                                                const struct tuning_place *place,
-                                                const struct tuning_row *rows, size_t count,
+                                                const struct tuning_held *record,
                                                 size_t *ret_entries, struct kiln_err *err);
 
 struct tuning_share {

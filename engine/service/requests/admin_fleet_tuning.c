@@ -144,14 +144,12 @@ static enum kiln_code add_held(struct tuning_query *query, struct sharing *s,
                                const struct tuning_held *held)
 {
     size_t before = s->block.size, entries = 0;
-    enum kiln_code rc =
-        tuning_share_add(&s->block, &held->place, held->rows, held->row_count, &entries, s->err);
+    enum kiln_code rc = tuning_share_add(&s->block, held, &entries, s->err);
     if (!rc && s->block.size > FLEET_OBJECT_MAX) {
         s->block.size = before;
         rc = end_block(query, s);
         if (!rc)
-            rc = tuning_share_add(&s->block, &held->place, held->rows, held->row_count, &entries,
-                                  s->err);
+            rc = tuning_share_add(&s->block, held, &entries, s->err);
     }
     s->block_entries += entries;
     s->records += entries > 0;
