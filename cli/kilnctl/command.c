@@ -75,6 +75,8 @@ static const struct command *const commands[] = {
     &command_trace_prefetch,
     &command_trace_find,
     &command_trace_pack,
+    &command_trace_push,
+    &command_trace_pull,
 
     &command_miopen_overlay,
     &command_miopen_harvest,

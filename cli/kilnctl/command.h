@@ -46,7 +46,8 @@ extern const struct command command_status, command_stats, command_metrics, comm
     command_db_export, command_db_get, command_db_promote, command_db_rm, command_db_diff,
     command_db_merge, command_db_stats, command_db_vacuum, command_db_verify, command_db_backup,
     command_miopen_overlay, command_miopen_harvest, command_trace_ls, command_trace_show,
-    command_trace_diff, command_trace_prefetch, command_trace_find, command_trace_pack;
+    command_trace_diff, command_trace_prefetch, command_trace_find, command_trace_pack,
+    command_trace_push, command_trace_pull;
 
 /* Joins the words of the argument PROBLEM with blanks.  PROBLEM may be one quoted word, or several
  * words after "--".  Returns KILN_E_INVALID if |line| is too small. */

@@ -7,7 +7,8 @@
 
 bool fleet_shard_has_series(const struct fleet_shard *shard)
 {
-    return bytes_equal_text(shard->toolchain, FLEET_TUNING);
+    return bytes_equal_text(shard->toolchain, FLEET_TUNING) ||
+           bytes_equal_text(shard->toolchain, FLEET_TRACES);
 }
 
 struct fleet_shard fleet_shard_named(struct bytes target, const char *toolchain, struct bytes name)

@@ -14,13 +14,14 @@
 
 /* The toolchain of a shard of tuning records. */
 #define FLEET_TUNING "kiln-tuning-1"
+/* The toolchain of a shard of a job's traces. */
+#define FLEET_TRACES "kiln-trace-1"
 /* Maximum number of series in a shard. A compaction leaves out the oldest ones beyond this. */
 #define FLEET_SERIES_MAX 1024u
 
 bool fleet_shard_has_series(const struct fleet_shard *shard);
-/* Returns the shard that has |name|: of tuning records, the database id. |toolchain| is
- * FLEET_TUNING.
- */
+/* Returns the shard with this name, which is a database id (FLEET_TUNING) or the name of a job
+ * (FLEET_TRACES). */
 struct fleet_shard fleet_shard_named(struct bytes target, const char *toolchain, struct bytes name);
 /* Orders claims by builder and series (which the claim's |options| names), and those of one series
  * by time, the newest first. */
