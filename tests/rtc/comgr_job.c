@@ -3,10 +3,12 @@
  *
  *   comgr_job [--library PATH] [--chain opencl|assembly|hip|preprocess] [--isa NAME] [--name NAME]
  *             [--include NAME=TEXT]... [--option OPTION]... [--directory PATH] [--no-log]
- *             [--device-libraries 0|1] [--vfs 0|1] [--environment NAME=VALUE] SOURCE...
+ *             [--device-libraries 0|1] [--vfs 0|1] [--environment NAME=VALUE]
+ *             [--text OPTIONS] [--input KIND] [--result KIND] SOURCE...
  *
  * Without --library, it calls the library that it is linked with. --environment changes the
- * environment after the first source. */
+ * environment after the first source. --text gives the options as one text, --input adds an object
+ * of the kind to the inputs, and --result adds one to the set for the results. */
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -58,7 +60,8 @@ typedef int set_flag_fn(handle info, bool value);
 #define MEMBER(name) __typeof__(&amd_comgr_##name) name;
 static struct {
     EACH_FUNCTION(MEMBER)
-    set_flag_fn *set_device_libraries, *set_vfs; /* NULL in old versions */
+    set_flag_fn *set_device_libraries, *set_vfs;          /* NULL in old versions */
+    int (*set_options)(handle info, const char *options); /* NULL in comgr 3 */
 } api;
 
 enum { LANGUAGE_OPENCL_1_2 = 1, LANGUAGE_HIP = 4 };
@@ -79,6 +82,7 @@ enum {
 #define OPTIONS_MAX 32
 static struct {
     const char *library, *chain, *isa, *name, *directory, *environment, *device_libraries, *vfs;
+    const char *text, *input, *result;
     const char *options[OPTIONS_MAX], *includes[OPTIONS_MAX];
     size_t option_count, include_count;
     bool has_no_log;
@@ -108,6 +112,8 @@ static void load(void)
     memcpy(&api.set_device_libraries, &found, sizeof(found));
     found = dlsym(library, "amd_comgr_action_info_set_vfs");
     memcpy(&api.set_vfs, &found, sizeof(found));
+    found = dlsym(library, "amd_comgr_action_info_set_options");
+    memcpy(&api.set_options, &found, sizeof(found));
 }
 
 static void require(int rc)
@@ -205,6 +211,8 @@ static int act(int kind, handle info, handle *set)
 {
     handle results;
     require(api.create_data_set(&results));
+    if (given.result)
+        add(results, atoi(given.result), "before", "text");
     int rc = api.do_action(number_of(kind), info, *set, results);
     printf("action %d: %d\n", kind, rc);
     if (kind != ADD_PRECOMPILED_HEADERS && kind != ADD_DEVICE_LIBRARIES)
@@ -249,6 +257,10 @@ static void set_options(handle info, const struct step *step)
 {
     const char *options[OPTIONS_MAX];
     size_t count = 0;
+    if (given.text) {
+        require(api.set_options(info, given.text));
+        return;
+    }
     if (!step->options[0]) {
         require(api.action_info_set_option_list(info, given.options, given.option_count));
         return;
@@ -263,6 +275,8 @@ static handle make_inputs(const char *source)
     handle set;
     require(api.create_data_set(&set));
     add(set, SOURCE, given.name, source);
+    if (given.input)
+        add(set, atoi(given.input), "other", "text");
     for (size_t i = 0; i < given.include_count; i++) {
         const char *text = strchr(given.includes[i], '=') + 1;
         char *name = strndup(given.includes[i], (size_t)(text - 1 - given.includes[i]));
@@ -329,6 +343,12 @@ static bool take_option(const char *name, const char *value)
         given.device_libraries = value;
     else if (strcmp(name, "--vfs") == 0)
         given.vfs = value;
+    else if (strcmp(name, "--text") == 0)
+        given.text = value;
+    else if (strcmp(name, "--input") == 0)
+        given.input = value;
+    else if (strcmp(name, "--result") == 0)
+        given.result = value;
     else if (strcmp(name, "--option") == 0 && given.option_count < OPTIONS_MAX)
         given.options[given.option_count++] = value;
     else if (strcmp(name, "--include") == 0 && given.include_count < OPTIONS_MAX)

@@ -6,12 +6,15 @@
  * The source may have lines #include "NAME", #error and #warning. A line #look PATH looks for a
  * file with the function $FAKE_NVRTC_LOOKS. The lines #chdir DIRECTORY and #syscall_chdir DIRECTORY
  * change the directory, as another thread may do. A line #start FUNCTION starts a process with this
- * function. The source may also have the words __FILE__ and static. If it has the word static, the
- * names of static variables contain the last part of the program's name. The expression
- * "unreadable" has no lowered name. */
+ * function. A line #write PATH writes a file, #list PATH lists a directory, and #change PATH
+ * changes the times of a file or directory to now, as another program does. The source may also
+ * have the words __FILE__ and static. If it has the word static, the names of static variables
+ * contain the last part of the program's name. The expression "unreadable" has no lowered name. */
 #include <ctype.h>
+#include <dirent.h>
 #include <fcntl.h>
 #include <spawn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -248,6 +251,28 @@ static int include(struct program *p, const char *name, int count, const char *c
     return COMPILATION;
 }
 
+static bool lists(const char *path)
+{
+    DIR *directory = opendir(path);
+    return directory && closedir(directory) == 0;
+}
+
+static bool writes(const char *path)
+{
+    FILE *file = fopen(path, "w");
+    return file && fclose(file) == 0;
+}
+
+/* Does what a line says that is about files. Returns false if this fails. */
+static bool obeys(const char *line)
+{
+    if (strncmp(line, "#write ", 7) == 0)
+        return writes(line + 7);
+    if (strncmp(line, "#list ", 6) == 0)
+        return lists(line + 6);
+    return strncmp(line, "#change ", 8) != 0 || utimensat(AT_FDCWD, line + 8, NULL, 0) == 0;
+}
+
 static int preprocess(struct program *p, int count, const char *const *options)
 {
     char copy[TEXT_MAX], name[256], *rest = copy;
@@ -271,6 +296,8 @@ static int preprocess(struct program *p, int count, const char *const *options)
         } else if (strncmp(line, "#syscall_chdir ", 15) == 0) {
             if (syscall(SYS_chdir, line + 15))
                 return COMPILATION;
+        } else if (!obeys(line)) {
+            return COMPILATION;
         } else if (strncmp(line, "#warning", 8) == 0) {
             snprintf(p->log, sizeof(p->log), "%s: warning: %.200s", p->name, line);
         } else {

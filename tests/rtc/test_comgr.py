@@ -213,8 +213,23 @@ def test_options_of_llvm_that_print_are_forwarded(job, option):
     assert "an option is unknown or has side effects" in job.ends()
 
 
-def test_variables_that_let_comgr_write_more_are_forwarded(job):
-    job.run(*CHAINS["assembly"][0], environment={"AMD_COMGR_SAVE_TEMPS": "1"})
+BITCODE, INCLUDE = "6", "2"  # kinds of objects
+
+
+@pytest.mark.parametrize("given, reason", [
+    (["--text", "-DN=1"], "the options are given as one text"),
+    (["--input", BITCODE], "the inputs are of several kinds"),
+    (["--result", INCLUDE], "the set for the results is not empty")])
+def test_unusual_actions_are_forwarded(job, given, reason):
+    for ends in job.check(*given, *ASSEMBLY, ASSEMBLY_SOURCE):
+        assert reason in ends
+
+
+@pytest.mark.parametrize("name", [
+    "AMD_COMGR_SAVE_TEMPS", "AMD_COMGR_REDIRECT_LOGS", "AMD_COMGR_TIME_STATISTICS",
+    "AMD_COMGR_EMIT_VERBOSE_LOGS"])
+def test_variables_that_let_comgr_write_more_are_forwarded(job, name):
+    job.run(*CHAINS["assembly"][0], environment={name: str(job.directory / "1")})
     assert job.ends() == {"an environment variable adds options": 2}
 
 

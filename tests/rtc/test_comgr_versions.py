@@ -36,6 +36,13 @@ def test_settings_that_cannot_be_read_back_are_part_of_the_key(job, setting):  #
             {STORED: 2}, {ANSWERED: 2}]
 
 
+def test_an_input_of_an_unknown_kind_is_forwarded(job):  # noqa: F811
+    reason = "an input is of an unknown kind"
+    for ends in job.check("--input", "17", *ASSEMBLY, ASSEMBLY_SOURCE, library=FAKE,
+                          environment={"FAKE_COMGR_MINOR": "8"}):
+        assert reason in ends
+
+
 @pytest.mark.parametrize("minor", [3, 10])
 def test_other_versions_of_comgr_2_are_forwarded(job, minor):  # noqa: F811
     options = {"library": FAKE, "environment": {"FAKE_COMGR_MINOR": str(minor)}}

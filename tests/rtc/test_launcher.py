@@ -318,6 +318,31 @@ def test_a_closed_output_starts_the_compiler_unchanged(launcher):
     assert launcher.runs() == 3
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a program of another user")
+def test_a_program_with_more_rights_starts_the_compiler_unchanged(launcher):
+    """Such a program must not trust the user's environment."""
+    program = launcher.directory / "kiln-cc"
+    shutil.copy(KILN_CC, program)
+    os.chown(program, 65534, 65534)
+    program.chmod(0o4755)
+    if os.statvfs(program).f_flag & os.ST_NOSUID:
+        pytest.skip(f"{program} is on a file system without setuid programs")
+    launcher.directory.chmod(0o777)
+    launcher.start(program, "/bin/true", KILN_PTXAS="")
+    assert launcher.end == "KILN_RTC=off"
+
+
+def test_a_kilnd_that_does_not_answer(launcher, daemon):  # noqa: F811
+    launcher.run(KILN_CC, CLANG, *HIP, "k.hip")
+    daemon.process.send_signal(signal.SIGSTOP)
+    try:
+        launcher.run(KILN_CC, CLANG, *HIP, "k.hip", KILN_RTC_PATIENCE="200")
+    finally:
+        daemon.process.send_signal(signal.SIGCONT)
+    assert launcher.end == "kilnd did not answer in time"
+    assert launcher.runs() == 2
+
+
 def test_a_compiler_that_cannot_be_preloaded(launcher):
     """A program for another libc, for example, does not start with libkiln-rtc."""
     ends = launcher.check(CLANG, *HIP, "k.hip", FAKE_CC_NO_PRELOAD="1")

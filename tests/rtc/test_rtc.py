@@ -395,8 +395,9 @@ def test_errors_are_the_compilers_own(job):
     assert job.check("--option", "-bad", SOURCE) == (1, 1)
 
 
-def test_options_of_the_environment_are_forwarded(job):
-    assert job.check(SOURCE, environment={"NVRTC_APPEND_FLAGS": "-lineinfo"}) == (1, 1)
+@pytest.mark.parametrize("name", ["NVRTC_APPEND_FLAGS", "NVRTC_PREPEND_FLAGS"])
+def test_options_of_the_environment_are_forwarded(job, name):
+    assert job.check(SOURCE, environment={name: "-lineinfo"}) == (1, 1)
     assert "environment variable adds options" in job.said
 
 
@@ -421,6 +422,33 @@ def test_sources_with_the_time_are_forwarded(job, source):
 @pytest.mark.parametrize("environment", [{"KILN_RTC": "off"}, {"KILN_SOCKET": "/nonexistent/sock"}])
 def test_without_kiln_the_program_compiles_itself(job, environment):
     assert job.check(SOURCE, environment=environment) == (1, 1)
+
+
+def test_a_kilnd_that_does_not_answer_is_asked_once(job):
+    environment = {"KILN_RTC_PATIENCE": "200"}
+    job.run(SOURCE)  # kilnd has the result
+    job.compiles()
+    job.daemon.process.send_signal(signal.SIGSTOP)
+    try:
+        said = job.run(SOURCE, "int other;", environment=environment)
+    finally:
+        job.daemon.process.send_signal(signal.SIGCONT)
+    assert said.count("compile 0") == 2
+    assert job.compiles() == 2
+    assert [job.said.count(reason) for reason in ("kilnd did not answer in time",
+                                                  "no kilnd can be reached")] == [1, 1]
+    job.run(SOURCE)
+    assert job.compiles() == 0
+
+
+@pytest.mark.parametrize("commands, reason", [
+    ("#write other", "it writes a file"),
+    ('#include "a.h"\n#change second/a.h', "a file that it read changed meanwhile"),
+    ("#list second\n#change second", "a directory that it listed changed meanwhile")])
+def test_a_compile_with_side_effects_is_not_stored(job, headers, commands, reason):
+    """#change comes from another program: libkiln-rtc does not see it."""
+    assert job.check(*headers, commands + "\nint i;") == (1, 1)
+    assert reason in job.said
 
 
 def test_record_stores_and_does_not_answer(job):
@@ -708,7 +736,9 @@ def test_variables_that_clang_reads_are_part_of_the_key(hip_job, name):
 
 
 @pytest.mark.parametrize("name", ["AMD_COMGR_SAVE_TEMPS", "AMD_COMGR_SAVE_LLVM_TEMPS",
-                                  "AMD_COMGR_DRIVER_OPTIONS_APPEND"])
+                                  "AMD_COMGR_DRIVER_OPTIONS_APPEND", "AMD_COMGR_REDIRECT_LOGS",
+                                  "AMD_COMGR_TIME_STATISTICS", "AMD_COMGR_EMIT_VERBOSE_LOGS",
+                                  "HIPRTC_COMPILE_OPTIONS_APPEND", "HIPRTC_LINK_OPTIONS_APPEND"])
 def test_variables_that_let_hiprtc_do_more_are_forwarded(hip_job, name):
     assert hip_job.check(SOURCE, "--offload-arch=gfx906", environment={name: "1"}) == (1, 1)
     assert "environment variable adds options" in hip_job.said
