@@ -67,10 +67,11 @@ static int note_object(struct dl_phdr_info *info, size_t size, void *context)
 /* Notes this process's program and its libraries, which the dynamic linker has opened. */
 static void begin(void)
 {
-    char program[PATH_MAX];
+    char program[PATH_MAX], process[16];
     ssize_t size = readlink("/proc/self/exe", program, sizeof(program) - 1);
     program[size > 0 ? size : 0] = '\0';
-    write_note(NOTE_BEGIN, "");
+    snprintf(process, sizeof(process), "%d", (int)getpid());
+    write_note(NOTE_BEGIN, process);
     write_note(FILE_USE_RUN, program);
     dl_iterate_phdr(note_object, NULL);
 }

@@ -20,7 +20,7 @@
 #define NOTES_VARIABLE "KILN_RTC_NOTES"
 
 enum note_kind {
-    NOTE_BEGIN = 'b',   /* the first note of each process */
+    NOTE_BEGIN = 'b',   /* the process id: the first note of each process, and of each program */
     NOTE_PROCESS = 'p', /* a process was started, and must write a NOTE_BEGIN */
     NOTE_WRITE = 'w',   /* a file was opened for writing or renamed, or a directory was made */
     NOTE_FILE = 'f',    /* "DEVICE:INODE" of a file that was opened for writing */

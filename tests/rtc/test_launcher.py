@@ -366,6 +366,18 @@ def test_what_cannot_be_recorded_is_not_stored(launcher, line, reason):
     assert [end.startswith(reason) for end in ends] == [True, True], ends
 
 
+@pytest.mark.parametrize("before", ["", "LD_PRELOAD= cat hidden >copy; rm copy"])
+def test_a_script_that_becomes_the_compiler_is_not_stored(launcher, before):
+    """A process that is not preloaded makes no notes."""
+    launcher.write("hidden", "")
+    script = launcher.directory / "clang"
+    launcher.write("clang", f'#!/bin/sh\n{before}\nexec {CLANG} "$@"\n')
+    script.chmod(0o755)
+    wait_until("the clock to pass the file's time", lambda: is_old(script))
+    assert launcher.check(script, *HIP, "k.hip") == [
+        "it starts a process, whose files are not seen"] * 2
+
+
 def test_a_temporary_file_does_not_matter(launcher):
     launcher.write("k.hip", "#temporary scratch\nint k;\n")
     assert launcher.check(CLANG, *HIP, "k.hip") == [STORED, ANSWERED]

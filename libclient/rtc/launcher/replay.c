@@ -15,6 +15,7 @@ struct replay {
     const char *written[WRITTEN_MAX]; /* files that the compiler wrote */
     size_t written_count;
     unsigned begun, started; /* |begun| processes wrote notes; |started| processes were started */
+    bool has_exec;           /* a process became another program (exec) without fork */
 };
 
 static void note(enum file_use use, bool writes, const char *path)
@@ -57,10 +58,21 @@ static void note_written(const char *path, const struct replay_paths *paths)
         note(FILE_USE_OPEN, true, path);
 }
 
+/* Returns whether |notes| has the note |begin| of the same process before. */
+static bool begins_again(struct bytes notes, const char *begin)
+{
+    for (const char *one = next(&notes); one && one != begin; one = next(&notes))
+        if (strcmp(one, begin) == 0)
+            return true;
+    return false;
+}
+
 static void find_written(struct replay *r, struct bytes notes)
 {
+    const struct bytes all = notes;
     for (const char *one = next(&notes); one; one = next(&notes)) {
         r->begun += one[0] == NOTE_BEGIN;
+        r->has_exec |= one[0] == NOTE_BEGIN && begins_again(all, one);
         r->started += one[0] == NOTE_PROCESS;
         if (one[0] != NOTE_WRITE || is_written(r, one + 1))
             continue;
@@ -105,8 +117,8 @@ void replay_notes(struct bytes notes, const struct replay_paths *paths)
     struct replay r = { .paths = paths, .started = 1 };
     find_written(&r, notes);
     /* A process that wrote no notes, for example because it is statically linked, may have read any
-     * file. */
-    if (r.begun != r.started)
+     * file. After an exec without fork, the numbers may be equal even so. */
+    if (r.begun != r.started || r.has_exec)
         files_note_process(NULL);
     for (const char *one = next(&notes); one; one = next(&notes))
         replay_one(&r, one[0], one + 1);
