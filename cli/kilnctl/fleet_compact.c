@@ -6,6 +6,7 @@
 #include "cli/output.h"
 #include "cli/result.h"
 #include "common/base/units.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -86,13 +87,12 @@ static void print_text(const struct fleet_compaction *c)
 
 static void print_conditions(const struct fleet_place *place, struct json *json)
 {
-    if (!place->is_remote)
-        return;
     if (json)
-        json_set_bool(json, "conditions", place->has_conditions);
-    else if (!place->has_conditions)
-        printf("note: the store does not honour If-Match: compact this tree only on one host, and "
-               "only once at a time\n");
+        json_set_bool(json, "conditions", place->is_exclusive);
+    else if (!place->is_exclusive)
+        printf("note: the store has no %s: compact this tree only on one host, and only once at a "
+               "time\n",
+               place->is_remote ? "conditional writes (If-Match)" : "file locks");
 }
 
 static int compact_place(const struct invocation *invocation, const struct fleet_place *place,
@@ -131,7 +131,7 @@ static int compact(const struct invocation *invocation, const struct fleet_signe
                         "no file in '%s' lets the key '%s' sign indices (\"index\": true), so no "
                         "host would use the index",
                         o->trust, o->key);
-    int rc = fleet_place_open(invocation->words[0], &place, err);
+    int rc = fleet_place_open(invocation->words[0], FLEET_PLACE_CHANGE, &place, err);
     if (rc)
         return rc;
     struct fleet_compaction compaction = {

@@ -2,12 +2,11 @@
 #include "engine/fleet/fleet_gc.h"
 
 #include "cli/kilnctl/command.h"
+#include "cli/kilnctl/fleet_place.h"
 #include "cli/output.h"
 #include "common/base/clock.h"
 #include "common/base/units.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,8 +25,6 @@ static const struct option options[] = {
       "delete indices and packs that are out of use for this long (90d)", 0, 0 },
 };
 #undef AT
-
-static bool is_url(const char *word) { return strstr(word, "://") != NULL; }
 
 static void note_file(void *context, const struct fleet_garbage *garbage)
 {
@@ -48,23 +45,22 @@ static void note_file(void *context, const struct fleet_garbage *garbage)
     puts(line);
 }
 
-static int collect(const char *directory, const char *keys, struct fleet_gc *gc,
-                   struct kiln_error *err)
+static int collect(const char *word, const char *keys, struct fleet_gc *gc, struct kiln_error *err)
 {
     KILN_AUTO(fleet_trust) struct fleet_trust *trust = NULL;
-    KILN_AUTO(fd) int root = -1;
+    struct fleet_place place;
     struct kiln_err why = KILN_ERR_INIT;
-    enum kiln_code rc = fleet_trust_read(keys, &trust, &why);
-    if (!rc) {
-        root = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (root < 0)
-            rc = kiln_fail_errno(&why, errno, "cannot open the directory '%s'", directory);
-    }
-    gc->root = root;
+    if (fleet_trust_read(keys, &trust, &why))
+        return cli_fail(err, why.code, "%s", why.text);
+    int rc =
+        fleet_place_open(word, gc->dry_run ? FLEET_PLACE_READ : FLEET_PLACE_CHANGE, &place, err);
+    if (rc)
+        return rc;
+    gc->store = place.store;
     gc->trust = trust;
-    if (!rc)
-        rc = fleet_gc(gc, &why);
-    return rc ? cli_fail(err, rc, "%s", why.text) : KILN_E_OK;
+    enum kiln_code collected = fleet_gc(gc, &why);
+    fleet_place_close(&place);
+    return collected ? cli_fail(err, collected, "%s", why.text) : KILN_E_OK;
 }
 
 static uint64_t sum_of(const uint64_t counts[FLEET_WASTES])
@@ -107,13 +103,6 @@ static void print_text(const struct fleet_gc *gc)
 static int run_fleet_gc(const struct invocation *invocation, struct kiln_error *err)
 {
     const struct gc_options *o = invocation->options;
-    const char *directory = invocation->words[0];
-    if (is_url(directory))
-        return cli_fail(err, KILN_E_INVALID,
-                        "'%.200s' is not a directory: on an object store, lifecycle rules delete "
-                        "files (docs/operations/fleet.md); to see which files are not needed, copy "
-                        "the tree to a directory and use --dry-run there",
-                        directory);
     KILN_AUTO(json) struct json *json = invocation->common->json ? json_object() : NULL;
     struct fleet_gc gc = { .now = clock_wall_s(),
                            .unused_s = o->unused.given ? units_whole_seconds(o->unused.value)
@@ -121,7 +110,8 @@ static int run_fleet_gc(const struct invocation *invocation, struct kiln_error *
                            .dry_run = o->dry_run,
                            .found = note_file,
                            .context = json ? json_set_array(json, "files") : NULL };
-    int rc = collect(directory, o->trust ? o->trust : "/etc/kiln/fleet-keys.d", &gc, err);
+    int rc =
+        collect(invocation->words[0], o->trust ? o->trust : "/etc/kiln/fleet-keys.d", &gc, err);
     if (rc)
         return rc;
     if (json)
@@ -132,15 +122,17 @@ static int run_fleet_gc(const struct invocation *invocation, struct kiln_error *
 
 const struct command command_fleet_gc = {
     .name = "fleet gc",
-    .words = "DIR",
+    .words = "DIR|URL",
     .summary = "delete files of the fleet's tree that no host needs",
     .help =
-        "Deletes from the fleet's tree in the directory DIR: loose kernels that the current index\n"
-        "has, leases, and incomplete files, each a day after it was written; indices 90 days "
-        "after\n"
-        "they were replaced; and packs that no other index names, if they are at least as old.\n"
-        "Never deletes kernels that are not in an index.  Do not run it while 'fleet compact'\n"
-        "runs.  Needs no kilnd.",
+        "Deletes from the fleet's tree, in the directory DIR or in an S3 store (see 'fleet\n"
+        "compact'): loose kernels that the current index has, leases, and incomplete files, each "
+        "a\n"
+        "day after it was written; indices 90 days after they were replaced; and packs that no\n"
+        "other index names, if they are at least as old.  Of the loose kernels that no index "
+        "has,\n"
+        "deletes only those that no host can use, because their key is revoked, or because their\n"
+        "signature is wrong.  Do not run it while 'fleet compact' runs.  Needs no kilnd.",
     .least_words = 1,
     .most_words = 1,
     .options = options,

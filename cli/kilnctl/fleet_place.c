@@ -7,6 +7,7 @@
 #include "engine/fleet/fleet_tree.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <strings.h>
 #include <sys/wait.h>
 
@@ -21,6 +22,7 @@ void fleet_place_close(struct fleet_place *place)
     if (!place->store)
         return;
     if (!place->is_remote) {
+        fd_close(&place->lock);
         fd_close(&place->directory.root);
         return;
     }
@@ -29,7 +31,8 @@ void fleet_place_close(struct fleet_place *place)
         ;
 }
 
-static int open_remote(const char *url, struct fleet_place *place, struct kiln_error *err)
+static int open_remote(const char *url, enum fleet_place_use use, struct fleet_place *place,
+                       struct kiln_error *err)
 {
     char *const argv[] = { (char *)(uintptr_t) "kiln-transfer", (char *)(uintptr_t) "--fleet",
                            NULL };
@@ -45,28 +48,42 @@ static int open_remote(const char *url, struct fleet_place *place, struct kiln_e
     place->is_remote = true;
     place->store = &place->remote.store;
     enum kiln_code opened = fleet_remote_open(socket, url, &place->remote, &why);
-    if (!opened)
-        opened = fleet_remote_probe(&place->remote, &place->has_conditions, &why);
+    if (!opened && use == FLEET_PLACE_CHANGE)
+        opened = fleet_remote_probe(&place->remote, &place->is_exclusive, &why);
     return opened ? cli_fail(err, opened, "%s", why.text) : KILN_E_OK;
 }
 
-static int open_directory(const char *path, struct fleet_place *place, struct kiln_error *err)
+/* Opens the directory without creating it. */
+static enum kiln_code open_root(const char *path, int *ret_root, struct kiln_err *err)
+{
+    *ret_root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return *ret_root < 0 ? kiln_fail_errno(err, errno, "cannot open the directory '%s'", path)
+                         : KILN_OK;
+}
+
+static int open_directory(const char *path, enum fleet_place_use use, struct fleet_place *place,
+                          struct kiln_error *err)
 {
     struct kiln_err why = KILN_ERR_INIT;
     int root = -1;
-    enum kiln_code rc = fleet_tree_open(path, &root, &why);
+    enum kiln_code rc =
+        use == FLEET_PLACE_ADD ? fleet_tree_open(path, &root, &why) : open_root(path, &root, &why);
     if (rc)
         return cli_fail(err, rc, "%s", why.text);
     place->directory = fleet_directory_of(root);
     place->store = &place->directory.store;
-    return KILN_E_OK;
+    if (use == FLEET_PLACE_CHANGE)
+        rc = fleet_tree_lock(root, &place->lock, &why);
+    place->is_exclusive = place->lock >= 0;
+    return rc ? cli_fail(err, rc, "%s", why.text) : KILN_E_OK;
 }
 
-int fleet_place_open(const char *word, struct fleet_place *ret_place, struct kiln_error *err)
+int fleet_place_open(const char *word, enum fleet_place_use use, struct fleet_place *ret_place,
+                     struct kiln_error *err)
 {
-    *ret_place = (struct fleet_place){ 0 };
-    int rc =
-        is_url(word) ? open_remote(word, ret_place, err) : open_directory(word, ret_place, err);
+    *ret_place = (struct fleet_place){ .lock = -1 };
+    int rc = is_url(word) ? open_remote(word, use, ret_place, err)
+                          : open_directory(word, use, ret_place, err);
     if (rc) {
         fleet_place_close(ret_place);
         ret_place->store = NULL;

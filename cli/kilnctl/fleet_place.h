@@ -14,19 +14,26 @@
 
 #include <sys/types.h>
 
+enum fleet_place_use {
+    FLEET_PLACE_READ,
+    FLEET_PLACE_ADD,    /* add files; creates the directory if it does not exist */
+    FLEET_PLACE_CHANGE, /* replace or delete files; only one process at a time may do that */
+};
+
 struct fleet_place {
     struct fleet_store *store; /* points into this struct */
-    /* The store honours If-Match, so a compaction notices if another compaction has changed a file
-     * in the meantime. Only set for a URL. */
-    bool has_conditions;
+    /* For FLEET_PLACE_CHANGE: another process that changes the tree at the same time is noticed,
+     * because the store honours If-Match, or because the directory is locked. */
+    bool is_exclusive;
     bool is_remote;
+    int lock; /* owned; -1: none */
     struct fleet_directory directory;
     struct fleet_remote remote;
     pid_t pid;
 };
 
-/* Opens the directory or URL |word|. Creates the directory if it does not exist. |ret_place| must
- * not be copied afterwards, because |store| points into it. */
-CLI_MUST_CHECK int fleet_place_open(const char *word, struct fleet_place *ret_place,
-                                    struct kiln_error *err);
+/* Opens the directory or URL |word|. |ret_place| must not be copied afterwards, because |store|
+ * points into it. Returns KILN_E_BUSY if another process changes a directory. */
+CLI_MUST_CHECK int fleet_place_open(const char *word, enum fleet_place_use use,
+                                    struct fleet_place *ret_place, struct kiln_error *err);
 void fleet_place_close(struct fleet_place *place);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/fleet/fleet_push.h"
 #include "cli/kilnctl/admin.h"
+#include "cli/kilnctl/fleet_place.h"
 #include "cli/output.h"
 #include "common/base/units.h"
-#include "engine/fleet/fleet_tree.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -130,18 +130,18 @@ static void print_text(const char *tree, const struct exported *kernels,
 static int push_both(const struct invocation *invocation, struct exported *kernels,
                      struct exported *tuning, struct kiln_error *err)
 {
-    KILN_AUTO(fd) int root = -1;
-    struct kiln_err why = KILN_ERR_INIT;
+    struct fleet_place place;
     int rc = ask_both(invocation, kernels, tuning, err);
+    if (!rc)
+        rc = fleet_place_open(invocation->words[0], FLEET_PLACE_ADD, &place, err);
     if (rc)
         return rc;
-    if (fleet_tree_open(invocation->words[0], &root, &why))
-        return fail_as(err, &why);
-    kernels->pushing.root = tuning->pushing.root = root;
+    kernels->pushing.store = tuning->pushing.store = place.store;
     if (kernels->fd >= 0)
         rc = push_file(&kernels->pushing, kernels->fd, err);
     if (!rc && tuning->fd >= 0)
         rc = push_file(&tuning->pushing, tuning->fd, err);
+    fleet_place_close(&place);
     if (rc)
         return rc;
     if (invocation->common->json)
@@ -178,10 +178,11 @@ static int run_fleet_push(const struct invocation *invocation, struct kiln_error
 
 const struct command command_fleet_push = {
     .name = "fleet push",
-    .words = "DIR",
+    .words = "DIR|URL",
     .summary = "add this host's kernels and tuning records to the fleet's tree",
     .help = "Signs every kernel that this host's kilnd compiled and stores, and adds it to the\n"
-            "fleet's tree in the directory DIR.  Kernels that the tree has are left as they are.\n"
+            "fleet's tree in the directory DIR or in an S3 store (see 'fleet compact').  Kernels\n"
+            "that the tree has are left as they are.\n"
             "Imported kernels, and results of users' own compiles, are never pushed.  Without\n"
             "--target, also adds the tuning records that all users of this host share, but not\n"
             "those of single users ('kilnctl db promote' shares these).\n"

@@ -2,12 +2,12 @@
 #include "engine/fleet/fleet_verify.h"
 
 #include "cli/kilnctl/command.h"
+#include "cli/kilnctl/fleet_place.h"
 #include "cli/output.h"
 #include "cli/result.h"
 #include "common/base/units.h"
+#include "engine/compile/code_object.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 
 #define SHOWN_MAX 100u
@@ -44,28 +44,22 @@ static void note_bad(void *context, const char *what, const char *why)
     puts(line);
 }
 
-/* Opens the tree. fleet_tree_open is not used, because it would create the directory. */
-static enum kiln_code open_root(const char *directory, int *ret_root, struct kiln_err *err)
+static int verify_tree(const char *word, const char *keys, struct fleet_verification *verification,
+                       struct kiln_error *err)
 {
-    *ret_root = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return *ret_root < 0 ? kiln_fail_errno(err, errno, "cannot open the directory '%s'", directory)
-                         : KILN_OK;
-}
-
-static int verify_tree(const char *directory, const char *keys,
-                       struct fleet_verification *verification, struct kiln_error *err)
-{
-    KILN_AUTO(fd) int root = -1;
     KILN_AUTO(fleet_trust) struct fleet_trust *trust = NULL;
+    struct fleet_place place;
     struct kiln_err why = KILN_ERR_INIT;
-    enum kiln_code rc = fleet_trust_read(keys, &trust, &why);
-    if (!rc)
-        rc = open_root(directory, &root, &why);
-    verification->root = root;
+    if (fleet_trust_read(keys, &trust, &why))
+        return cli_fail(err, why.code, "%s", why.text);
+    int rc = fleet_place_open(word, FLEET_PLACE_READ, &place, err);
+    if (rc)
+        return rc;
+    verification->store = place.store;
     verification->trust = trust;
-    if (!rc)
-        rc = fleet_verify(verification, &why);
-    return rc ? cli_fail(err, rc, "%s", why.text) : KILN_E_OK;
+    enum kiln_code verified = fleet_verify(verification, &why);
+    fleet_place_close(&place);
+    return verified ? cli_fail(err, verified, "%s", why.text) : KILN_E_OK;
 }
 
 static int print_json(const struct invocation *invocation, const struct fleet_verification *v,
@@ -95,7 +89,9 @@ static int run_fleet_verify(const struct invocation *invocation, struct kiln_err
     const struct verify_options *o = invocation->options;
     KILN_AUTO(json) struct json *json = invocation->common->json ? json_object() : NULL;
     struct findings findings = { .list = json ? json_set_array(json, "findings") : NULL };
-    struct fleet_verification verification = { .bad = note_bad, .context = &findings };
+    struct fleet_verification verification = { .check_object = code_object_check,
+                                               .bad = note_bad,
+                                               .context = &findings };
     int rc = verify_tree(invocation->words[0], o->trust ? o->trust : "/etc/kiln/fleet-keys.d",
                          &verification, err);
     if (rc)
@@ -112,11 +108,12 @@ static int run_fleet_verify(const struct invocation *invocation, struct kiln_err
 
 const struct command command_fleet_verify = {
     .name = "fleet verify",
-    .words = "DIR",
+    .words = "DIR|URL",
     .summary = "check the fleet's tree as hosts do",
-    .help = "Checks every index of the fleet's tree in DIR, and every kernel that an index names:\n"
-            "signatures, signers, and the kernels' bytes.  Does not check kernels that were\n"
-            "pushed since the last compaction.  Needs no kilnd.",
+    .help = "Checks every index of the fleet's tree in the directory DIR or on a web server, and\n"
+            "every kernel that an index names: signatures, signers, the kernels' bytes, and that\n"
+            "they are code for the target.  Does not check kernels that were pushed since the\n"
+            "last compaction.  The server must list files as S3 does.  Needs no kilnd.",
     .least_words = 1,
     .most_words = 1,
     .options = options,

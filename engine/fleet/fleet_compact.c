@@ -100,7 +100,7 @@ static enum kiln_code open_old(struct shard_work *w, const struct fleet_pointer 
                                struct kiln_err *err)
 {
     enum fleet_fault fault = FLEET_FAULT_NONE;
-    struct fleet_file file;
+    struct fleet_file file = { .offset = 0 };
     buffer_init(&file.content, FLEET_INDEX_MAX);
     fleet_name_index(w->id, &pointer->sha256, file.name);
     enum kiln_code rc = read_file(w, &file, err);
@@ -132,12 +132,13 @@ static enum kiln_code read_old(struct shard_work *w, struct kiln_err *err)
 
 /* ---- loose records ---- */
 
-static enum kiln_code note_loose(void *context, const char *entry, struct kiln_err *err)
+static enum kiln_code note_loose(void *context, const struct fleet_listed *listed,
+                                 struct kiln_err *err)
 {
     struct shard_work *w = context;
     struct digest key;
     struct fleet_place place;
-    if (!digest_from_hex(entry, &key) || (w->old && fleet_index_find(w->old, &key, &place)))
+    if (!digest_from_hex(listed->name, &key) || (w->old && fleet_index_find(w->old, &key, &place)))
         return KILN_OK;
     if (!ARRAY_RESERVE(w->keys, w->key_count, w->key_capacity, 64))
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the names of kernels");
@@ -186,6 +187,7 @@ static enum kiln_code spool_batch(struct shard_work *w, const struct digest *key
 {
     struct fleet_file files[BATCH_MAX];
     for (size_t i = 0; i < count; i++) {
+        files[i].offset = files[i].size = 0;
         buffer_init(&files[i].content, FLEET_RECORD_MAX);
         fleet_name_loose(w->id, &keys[i], files[i].name);
     }
@@ -282,7 +284,7 @@ static enum kiln_code merge_pack(struct shard_work *w, uint32_t number, struct f
 
 static enum kiln_code merge_number(struct shard_work *w, uint32_t number, struct kiln_err *err)
 {
-    struct fleet_file file;
+    struct fleet_file file = { .offset = 0 };
     buffer_init(&file.content, fleet_index_pack(w->old, number).size);
     enum kiln_code rc = merge_pack(w, number, &file, err);
     buffer_done(&file.content);
@@ -391,7 +393,7 @@ static enum kiln_code write_pack(struct shard_work *w, size_t first, size_t *ret
     struct digest digest = sha256_of(buffer_view(&pack));
     w->packs[w->pack_count++] = (struct fleet_pack){ digest, (uint32_t)pack.size };
     fleet_name_pack(&digest, name);
-    return w->all->store->ops->add(w->all->store, name, buffer_view(&pack), err);
+    return w->all->store->ops->add(w->all->store, name, buffer_view(&pack), NULL, err);
 }
 
 static enum kiln_code write_packs(struct shard_work *w, struct kiln_err *err)
@@ -432,7 +434,7 @@ static enum kiln_code publish_index(struct shard_work *w, struct kiln_err *err)
     struct fleet_pointer pointer = { draft.epoch, sha256_of(buffer_view(&content)) };
     fleet_name_index(w->id, &pointer.sha256, name);
     struct fleet_store *store = w->all->store;
-    rc = store->ops->add(store, name, buffer_view(&content), err);
+    rc = store->ops->add(store, name, buffer_view(&content), NULL, err);
     if (rc)
         return rc;
     fleet_pointer_write(&pointer, text);
@@ -491,15 +493,16 @@ static enum kiln_code compact_once(struct compaction_run *run, const char *id, b
 
 /* Compacts one shard. Reports a failure, but returns KILN_OK, so that a damaged shard does not
  * prevent the compaction of the other shards. */
-static enum kiln_code compact_shard(void *context, const char *entry, struct kiln_err *err)
+static enum kiln_code compact_shard(void *context, const struct fleet_listed *listed,
+                                    struct kiln_err *err)
 {
     struct compaction_run *run = context;
-    bool has_more = strlen(entry) == FLEET_SHARD_ID_SIZE - 1;
+    bool has_more = strlen(listed->name) == FLEET_SHARD_ID_SIZE - 1;
     enum kiln_code rc = KILN_OK;
     while (!rc && has_more)
-        rc = compact_once(run, entry, &has_more, err);
+        rc = compact_once(run, listed->name, &has_more, err);
     if (rc)
-        note_problem(run->all, entry, err->text);
+        note_problem(run->all, listed->name, err->text);
     return KILN_OK;
 }
 

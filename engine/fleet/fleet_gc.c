@@ -10,39 +10,38 @@
 #include "common/base/array.h"
 #include "engine/digest/sha256.h"
 #include "engine/fleet/fleet_pointer.h"
-#include "engine/fleet/fleet_tree.h"
+#include "engine/fleet/fleet_record.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#define TEMPORARY_BEGINNING ".writing-"
+/* Number of loose records to read at the same time. */
+#define BATCH_MAX 16u
 
 struct index_file {
     struct digest sha256;
-    uint64_t modified; /* seconds since 1970 */
+    uint64_t bytes, modified; /* |modified|: in seconds since 1970 */
+};
+
+struct seen_file {
+    char name[FLEET_NAME_MAX]; /* relative to the root of the tree */
+    const char *entry;         /* the last part of |name| */
+    uint64_t bytes, modified;
+    bool is_directory;
 };
 
 struct collection {
     struct fleet_gc *all;
+    struct codec *codec;  /* owned */
     struct digest *packs; /* owned; packs of the indices that are kept, sorted */
     size_t pack_count, pack_capacity;
     /* The members below describe the shard that is being examined. */
     const char *shard_id;
     struct index_file *indices; /* owned; the oldest first */
     size_t index_count, index_capacity;
-    struct fleet_index *current; /* owned; NULL: the shard has no valid index */
-};
-
-struct seen_file {
-    char name[FLEET_NAME_MAX]; /* relative to the root */
-    const char *entry;         /* the last part of |name| */
-    uint64_t bytes, modified;
-    bool is_directory;
+    struct fleet_index *current;          /* owned; NULL: the shard has no valid index */
+    struct seen_file unpacked[BATCH_MAX]; /* loose records that |current| lacks */
+    size_t unpacked_count;
 };
 
 typedef enum kiln_code visit_fn(struct collection *c, const struct seen_file *file,
@@ -50,11 +49,11 @@ typedef enum kiln_code visit_fn(struct collection *c, const struct seen_file *fi
 
 const char *fleet_waste_label(enum fleet_waste waste)
 {
-    static const char *const labels[] = { [FLEET_WASTE_LOOSE] = "loose",
-                                          [FLEET_WASTE_INDEX] = "index",
-                                          [FLEET_WASTE_PACK] = "pack",
-                                          [FLEET_WASTE_LEASE] = "lease",
-                                          [FLEET_WASTE_TEMPORARY] = "temporary" };
+    static const char *const labels[] = {
+        [FLEET_WASTE_LOOSE] = "loose", [FLEET_WASTE_USELESS] = "useless",
+        [FLEET_WASTE_INDEX] = "index", [FLEET_WASTE_PACK] = "pack",
+        [FLEET_WASTE_LEASE] = "lease", [FLEET_WASTE_TEMPORARY] = "temporary"
+    };
     return labels[waste];
 }
 
@@ -73,64 +72,58 @@ static enum kiln_code discard(struct collection *c, const struct seen_file *file
     gc->found(gc->context, &garbage);
     gc->files[waste]++;
     gc->bytes[waste] += file->bytes;
-    if (gc->dry_run || unlinkat(gc->root, file->name, 0) == 0 || errno == ENOENT)
-        return KILN_OK;
-    return kiln_fail_errno(err, errno, "cannot delete '%s' of the fleet's tree", file->name);
+    return gc->dry_run ? KILN_OK : gc->store->ops->remove(gc->store, file->name, err);
 }
 
 /* ---- listing ---- */
 
-static int is_entry(const struct dirent *entry)
+struct visiting {
+    struct collection *collection;
+    const char *directory;
+    visit_fn *visit;
+};
+
+/* Returns false if the name is too long. */
+static bool name_file(struct seen_file *file, const char *directory, const char *entry)
 {
-    return entry->d_name[0] != '.' ||
-           strncmp(entry->d_name, TEMPORARY_BEGINNING, strlen(TEMPORARY_BEGINNING)) == 0;
+    int size = snprintf(file->name, sizeof(file->name), "%s/%s", directory, entry);
+    file->entry = file->name + strlen(directory) + 1;
+    return size > 0 && (size_t)size < sizeof(file->name);
 }
 
-/* Returns false if the file is gone, if its name is too long, or if it is neither a regular file
- * nor a directory. */
-static bool examine(const struct collection *c, const char *directory, const char *entry,
-                    struct seen_file *ret_file)
+static enum kiln_code visit_listed(void *context, const struct fleet_listed *listed,
+                                   struct kiln_err *err)
 {
-    struct stat seen;
-    int size = snprintf(ret_file->name, sizeof(ret_file->name), "%s/%s", directory, entry);
-    if (size < 0 || (size_t)size >= sizeof(ret_file->name) ||
-        fstatat(c->all->root, ret_file->name, &seen, AT_SYMLINK_NOFOLLOW) != 0 ||
-        !(S_ISREG(seen.st_mode) || S_ISDIR(seen.st_mode)))
-        return false;
-    ret_file->entry = ret_file->name + strlen(directory) + 1;
-    ret_file->bytes = (uint64_t)seen.st_size;
-    ret_file->modified = seen.st_mtime > 0 ? (uint64_t)seen.st_mtime : 0;
-    ret_file->is_directory = S_ISDIR(seen.st_mode);
-    return true;
-}
-
-static enum kiln_code visit_entry(struct collection *c, const struct seen_file *file,
-                                  visit_fn *visit, struct kiln_err *err)
-{
-    bool is_temporary = file->entry[0] == '.';
-    if (!is_temporary)
-        return visit(c, file, err);
-    return !file->is_directory && age_of(c, file->modified) >= FLEET_GC_GRACE_S
-               ? discard(c, file, FLEET_WASTE_TEMPORARY, err)
-               : KILN_OK;
+    const struct visiting *v = context;
+    struct collection *c = v->collection;
+    struct seen_file file = { .bytes = listed->bytes,
+                              .modified = listed->modified,
+                              .is_directory = listed->is_directory };
+    if (!name_file(&file, v->directory, listed->name))
+        return KILN_OK;
+    if (file.entry[0] != '.')
+        return v->visit(c, &file, err);
+    bool is_old = !file.is_directory && age_of(c, file.modified) >= FLEET_GC_GRACE_S;
+    return is_old ? discard(c, &file, FLEET_WASTE_TEMPORARY, err) : KILN_OK;
 }
 
 static enum kiln_code each_file(struct collection *c, const char *directory, visit_fn *visit,
                                 struct kiln_err *err)
 {
-    struct dirent **entries = NULL;
-    struct seen_file file;
-    enum kiln_code rc = KILN_OK;
-    int count = scandirat(c->all->root, directory, &entries, is_entry, NULL);
-    if (count < 0 && errno != ENOENT)
-        return kiln_fail_errno(err, errno, "cannot list '%s' of the fleet's tree", directory);
-    for (int i = 0; i < count; i++) {
-        if (!rc && examine(c, directory, entries[i]->d_name, &file))
-            rc = visit_entry(c, &file, visit, err);
-        free(entries[i]);
-    }
-    free(entries);
-    return rc;
+    struct visiting visiting = { c, directory, visit };
+    struct fleet_store *store = c->all->store;
+    return store->ops->list(store, directory, visit_listed, &visiting, err);
+}
+
+/* Reads a whole file. The caller frees the content, also after an error. */
+static enum kiln_code read_file(const struct collection *c, struct fleet_file *file,
+                                struct kiln_err *err)
+{
+    struct fleet_store *store = c->all->store;
+    enum kiln_code rc = store->ops->read(store, file, 1, err);
+    if (!rc && file->rc)
+        *err = file->err;
+    return rc ? rc : file->rc;
 }
 
 /* Reads the digest at the beginning of a file's name, which must end with |ending|. */
@@ -146,40 +139,41 @@ static bool read_name(const struct seen_file *file, const char *ending, struct d
 
 /* ---- indices ---- */
 
+/* Returns whether a file could not be read for a reason that says nothing about the file. Then
+ * nothing may be deleted. */
+static bool is_failure(enum kiln_code rc)
+{
+    return rc != KILN_OK && rc != KILN_NOT_FOUND && rc != KILN_FULL && rc != KILN_CORRUPT;
+}
+
 /* If the index is missing, damaged, or signed by an untrusted key, returns KILN_OK and sets
  * |ret_index| to NULL. */
 static enum kiln_code open_index(const struct collection *c, const struct digest *sha256,
                                  struct fleet_index **ret_index, struct kiln_err *err)
 {
-    char name[FLEET_NAME_MAX];
     enum fleet_fault fault = FLEET_FAULT_NONE;
-    BUFFER_AUTO struct buffer content;
-    buffer_init(&content, FLEET_INDEX_MAX);
+    struct fleet_file file = { .offset = 0 };
+    buffer_init(&file.content, FLEET_INDEX_MAX);
     *ret_index = NULL;
-    fleet_name_index(c->shard_id, sha256, name);
-    enum kiln_code rc = fleet_tree_read(c->all->root, name, &content, err);
-    if (rc)
-        return rc == KILN_NO_MEMORY || rc == KILN_IO ? rc : KILN_OK;
-    struct digest digest = sha256_of(buffer_view(&content));
-    if (!digest_equal(&digest, sha256))
-        return KILN_OK;
-    rc = fleet_index_open(&content, c->all->trust, ret_index, &fault, err);
-    return rc == KILN_CORRUPT ? KILN_OK : rc;
+    fleet_name_index(c->shard_id, sha256, file.name);
+    enum kiln_code rc = read_file(c, &file, err);
+    struct digest digest = sha256_of(buffer_view(&file.content));
+    if (!rc && digest_equal(&digest, sha256))
+        rc = fleet_index_open(&file.content, c->all->trust, ret_index, &fault, err);
+    buffer_done(&file.content);
+    return is_failure(rc) ? rc : KILN_OK;
 }
 
 static enum kiln_code read_pointer(const struct collection *c, struct fleet_pointer *ret_pointer,
                                    bool *ret_valid, struct kiln_err *err)
 {
-    char name[FLEET_NAME_MAX];
-    BUFFER_AUTO struct buffer text;
-    buffer_init(&text, FLEET_POINTER_MAX);
-    *ret_valid = false;
-    fleet_name_pointer(c->shard_id, name);
-    enum kiln_code rc = fleet_tree_read(c->all->root, name, &text, err);
-    if (rc)
-        return rc == KILN_NOT_FOUND || rc == KILN_FULL ? KILN_OK : rc;
-    *ret_valid = fleet_pointer_read(buffer_view(&text), ret_pointer);
-    return KILN_OK;
+    struct fleet_file file = { .offset = 0 };
+    buffer_init(&file.content, FLEET_POINTER_MAX);
+    fleet_name_pointer(c->shard_id, file.name);
+    enum kiln_code rc = read_file(c, &file, err);
+    *ret_valid = !rc && fleet_pointer_read(buffer_view(&file.content), ret_pointer);
+    buffer_done(&file.content);
+    return is_failure(rc) ? rc : KILN_OK;
 }
 
 static enum kiln_code note_index(struct collection *c, const struct seen_file *file,
@@ -192,7 +186,8 @@ static enum kiln_code note_index(struct collection *c, const struct seen_file *f
     if (!ARRAY_RESERVE(c->indices, c->index_count, c->index_capacity, 64))
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the names of indices");
     index = &c->indices[c->index_count++];
-    *index = (struct index_file){ .sha256 = sha256, .modified = file->modified };
+    *index =
+        (struct index_file){ .sha256 = sha256, .bytes = file->bytes, .modified = file->modified };
     return KILN_OK;
 }
 
@@ -231,13 +226,9 @@ static enum kiln_code keep_index(struct collection *c, const struct digest *sha2
 static enum kiln_code discard_index(struct collection *c, const struct index_file *index,
                                     struct kiln_err *err)
 {
-    char directory[FLEET_NAME_MAX], hex[DIGEST_HEX_SIZE], entry[DIGEST_HEX_SIZE + 4];
-    struct seen_file file;
-    digest_to_hex(&index->sha256, hex);
-    snprintf(entry, sizeof(entry), "%s.idx", hex);
-    snprintf(directory, sizeof(directory), "v1/i/%s", c->shard_id);
-    return examine(c, directory, entry, &file) ? discard(c, &file, FLEET_WASTE_INDEX, err)
-                                               : KILN_OK;
+    struct seen_file file = { .bytes = index->bytes, .modified = index->modified };
+    fleet_name_index(c->shard_id, &index->sha256, file.name);
+    return discard(c, &file, FLEET_WASTE_INDEX, err);
 }
 
 /* Keeps or deletes an index that is not the one that the pointer names. */
@@ -270,21 +261,77 @@ static enum kiln_code judge_indices(struct collection *c, struct kiln_err *err)
 
 /* ---- the other files ---- */
 
+/* Returns whether no host can ever use the record: its key is revoked, or its signature or its
+ * bytes are wrong. An untrusted key may still become trusted. A record in another format counts as
+ * useless only after |unused_s|, because a newer kiln may have written it. */
+static bool is_useless(const struct collection *c, const struct fleet_file *file,
+                       const struct digest *key, uint64_t age_s)
+{
+    struct fleet_record record;
+    struct bytes raw;
+    struct kiln_err ignored = KILN_ERR_INIT;
+    char id[FLEET_SHARD_ID_SIZE];
+    struct bytes content = buffer_view(&file->content);
+    if (!fleet_record_read(content, &record) || record.size != content.size)
+        return age_s >= c->all->unused_s;
+    if (fleet_trust_has_revoked(c->all->trust, record.claim.builder))
+        return true;
+    struct fleet_reader reader = { .trust = c->all->trust,
+                                   .codec = c->codec,
+                                   .shard = record.claim.shard };
+    fleet_shard_id(&record.claim.shard, id);
+    if (fleet_record_open(&reader, &record, key, &raw, &ignored) != KILN_CORRUPT)
+        return strcmp(id, c->shard_id) != 0;
+    return reader.fault != FLEET_FAULT_UNTRUSTED && reader.fault != FLEET_FAULT_NOT_ALLOWED;
+}
+
+static enum kiln_code judge_unpacked(struct collection *c, const struct seen_file *file,
+                                     const struct fleet_file *read, struct kiln_err *err)
+{
+    struct digest key;
+    uint64_t age_s = age_of(c, file->modified);
+    if (!read->rc && read_name(file, "", &key) && is_useless(c, read, &key, age_s))
+        return discard(c, file, FLEET_WASTE_USELESS, err);
+    c->all->unpacked++;
+    c->all->unpacked_age_s = age_s > c->all->unpacked_age_s ? age_s : c->all->unpacked_age_s;
+    return KILN_OK;
+}
+
+static enum kiln_code judge_batch(struct collection *c, struct kiln_err *err)
+{
+    struct fleet_file files[BATCH_MAX];
+    struct fleet_store *store = c->all->store;
+    size_t count = c->unpacked_count;
+    c->unpacked_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        files[i].offset = files[i].size = 0;
+        buffer_init(&files[i].content, FLEET_RECORD_MAX);
+        snprintf(files[i].name, sizeof(files[i].name), "%s", c->unpacked[i].name);
+    }
+    enum kiln_code rc = count ? store->ops->read(store, files, count, err) : KILN_OK;
+    for (size_t i = 0; i < count; i++) {
+        if (!rc)
+            rc = judge_unpacked(c, &c->unpacked[i], &files[i], err);
+        buffer_done(&files[i].content);
+    }
+    return rc;
+}
+
 static enum kiln_code judge_loose(struct collection *c, const struct seen_file *file,
                                   struct kiln_err *err)
 {
-    struct fleet_gc *gc = c->all;
     struct fleet_place place;
     struct digest key;
-    uint64_t age_s = age_of(c, file->modified);
     if (!read_name(file, "", &key))
         return KILN_OK;
-    if (!c->current || !fleet_index_find(c->current, &key, &place)) {
-        gc->unpacked++;
-        gc->unpacked_age_s = age_s > gc->unpacked_age_s ? age_s : gc->unpacked_age_s;
-        return KILN_OK;
-    }
-    return age_s >= FLEET_GC_GRACE_S ? discard(c, file, FLEET_WASTE_LOOSE, err) : KILN_OK;
+    if (c->current && fleet_index_find(c->current, &key, &place))
+        return age_of(c, file->modified) >= FLEET_GC_GRACE_S
+                   ? discard(c, file, FLEET_WASTE_LOOSE, err)
+                   : KILN_OK;
+    struct seen_file *unpacked = &c->unpacked[c->unpacked_count++];
+    *unpacked = *file;
+    unpacked->entry = unpacked->name + (file->entry - file->name);
+    return c->unpacked_count == BATCH_MAX ? judge_batch(c, err) : KILN_OK;
 }
 
 static void forget_shard(struct collection *c)
@@ -327,6 +374,8 @@ static enum kiln_code visit_loose(struct collection *c, const struct seen_file *
         rc = open_index(c, &pointer.sha256, &c->current, err);
     if (!rc)
         rc = each_file(c, file->name, judge_loose, err);
+    if (!rc)
+        rc = judge_batch(c, err);
     forget_shard(c);
     return rc;
 }
@@ -374,8 +423,11 @@ static enum kiln_code collect(struct collection *c, struct kiln_err *err)
 enum kiln_code fleet_gc(struct fleet_gc *gc, struct kiln_err *err)
 {
     struct collection c = { .all = gc };
-    enum kiln_code rc = collect(&c, err);
+    enum kiln_code rc = codec_create(&c.codec, err);
+    if (!rc)
+        rc = collect(&c, err);
     forget_shard(&c);
+    codec_destroy(c.codec);
     free(c.packs);
     free(c.indices);
     return rc;

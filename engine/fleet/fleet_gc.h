@@ -6,6 +6,7 @@
  *
  * Threading  one collection or compaction of a tree at a time; pushes and readers may run meanwhile
  */
+#include "engine/fleet/fleet_store.h"
 #include "engine/fleet/fleet_trust.h"
 
 /* Minimum age of the loose records, leases and temporary files that are deleted. Hosts need these
@@ -16,6 +17,9 @@
 
 enum fleet_waste {
     FLEET_WASTE_LOOSE, /* loose records that the current index has */
+    /* Loose records that no host can ever use. A host cannot add its own record of the kernel as
+     * long as such a file has the name. */
+    FLEET_WASTE_USELESS,
     FLEET_WASTE_INDEX,
     FLEET_WASTE_PACK,
     FLEET_WASTE_LEASE,
@@ -31,7 +35,7 @@ struct fleet_garbage {
 };
 
 struct fleet_gc { /* the caller sets the members up to |context| */
-    int root;
+    struct fleet_store *store;
     const struct fleet_trust *trust;
     uint64_t now;      /* seconds since 1970 */
     uint64_t unused_s; /* an index or a pack is deleted after this time without use */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/fleet/fleet_push.h"
 
-#include "engine/fleet/fleet_tree.h"
+#include "engine/fleet/fleet_record.h"
 
 static enum kiln_code push_record(struct fleet_pushing *p, const struct fleet_record *record,
                                   uint8_t *bytes, struct kiln_err *err)
@@ -11,7 +11,8 @@ static enum kiln_code push_record(struct fleet_pushing *p, const struct fleet_re
     fleet_shard_id(&record->claim.shard, shard_id);
     fleet_name_loose(shard_id, &record->claim.key, name);
     fleet_record_sign(p->signer, bytes);
-    enum kiln_code rc = fleet_tree_add(p->root, name, bytes_of(bytes, record->size), &added, err);
+    enum kiln_code rc =
+        p->store->ops->add(p->store, name, bytes_of(bytes, record->size), &added, err);
     p->added += !rc && added;
     p->present += !rc && !added;
     return rc;

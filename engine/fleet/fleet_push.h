@@ -7,9 +7,10 @@
  * Threading  any thread; several processes may push to one tree
  */
 #include "engine/fleet/fleet_record.h"
+#include "engine/fleet/fleet_store.h"
 
 struct fleet_pushing { /* the caller sets the first two members and zeroes the others */
-    int root;
+    struct fleet_store *store;
     const struct fleet_signer *signer;
     uint64_t added;
     uint64_t present; /* the tree had a file for the key already */

@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/fleet/fleet_tree.h"
 
+#include "common/base/cleanup.h"
 #include "common/base/fs.h"
-#include "engine/fleet/fleet_names.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+
+#define TEMPORARY_BEGINNING ".writing-"
+#define LOCK_NAME ".lock"
 
 enum kiln_code fleet_tree_open(const char *path, int *ret_root, struct kiln_err *err)
 {
@@ -64,7 +68,7 @@ static enum kiln_code name_temporary(struct temporary *t, struct kiln_err *err)
     uint64_t random;
     if (getrandom(&random, sizeof(random), 0) != sizeof(random))
         return kiln_fail(err, KILN_IO, "the system provides no random bytes");
-    snprintf(t->name, sizeof(t->name), ".writing-%016llx", (unsigned long long)random);
+    snprintf(t->name, sizeof(t->name), TEMPORARY_BEGINNING "%016llx", (unsigned long long)random);
     return KILN_OK;
 }
 
@@ -150,28 +154,120 @@ enum kiln_code fleet_tree_read(int root, const char *name, struct buffer *ret_co
     return rc ? kiln_while(err, "reading '%s' of the fleet's tree", name) : KILN_OK;
 }
 
-static int is_visible(const struct dirent *entry) { return entry->d_name[0] != '.'; }
+enum kiln_code fleet_tree_read_range(int root, struct fleet_file *file, struct kiln_err *err)
+{
+    KILN_AUTO(fd) int fd = openat(root, file->name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT)
+        return kiln_fail(err, KILN_NOT_FOUND, "the fleet's tree has no '%s'", file->name);
+    if (fd < 0)
+        return kiln_fail_errno(err, errno, "cannot open '%s' of the fleet's tree", file->name);
+    struct buffer *content = &file->content;
+    uint8_t *bytes = file->size <= content->limit ? realloc(content->data, file->size) : NULL;
+    if (!bytes)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a part of '%s'", file->name);
+    content->data = bytes;
+    content->capacity = file->size;
+    ssize_t got = fs_read_at(fd, bytes, file->size, (off_t)file->offset);
+    content->size = got > 0 ? (size_t)got : 0;
+    if (got < 0)
+        return kiln_fail_errno(err, errno, "cannot read '%s' of the fleet's tree", file->name);
+    return content->size == file->size
+               ? KILN_OK
+               : kiln_fail(err, KILN_CORRUPT, "'%s' of the fleet's tree is truncated", file->name);
+}
+
+/* Opens a directory of the tree. Follows no symbolic link: somebody who may write to the tree must
+ * not be able to make 'fleet gc', which may run as root, delete files elsewhere. */
+static int open_directory(int root, const char *name)
+{
+    KILN_AUTO(fd) int fd = openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    while (fd >= 0 && *name) {
+        char part[FLEET_NAME_MAX];
+        size_t size = strcspn(name, "/");
+        snprintf(part, sizeof(part), "%.*s", (int)size, name);
+        int next = openat(fd, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        int errnum = errno;
+        close(fd);
+        errno = errnum;
+        fd = next;
+        name += size + (name[size] == '/');
+    }
+    int result = fd;
+    fd = -1;
+    return result;
+}
+
+static int is_visible(const struct dirent *entry)
+{
+    return entry->d_name[0] != '.' ||
+           strncmp(entry->d_name, TEMPORARY_BEGINNING, strlen(TEMPORARY_BEGINNING)) == 0;
+}
 
 static int by_name(const struct dirent **a, const struct dirent **b)
 {
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-enum kiln_code fleet_tree_list(int root, const char *name,
-                               enum kiln_code (*each)(void *context, const char *entry,
-                                                      struct kiln_err *err),
-                               void *context, struct kiln_err *err)
+/* Returns false if the file is gone. */
+static bool examine(int directory, const char *name, struct fleet_listed *ret_listed)
+{
+    struct stat seen;
+    if (fstatat(directory, name, &seen, AT_SYMLINK_NOFOLLOW) != 0)
+        return false;
+    *ret_listed =
+        (struct fleet_listed){ .name = name,
+                               .is_directory = S_ISDIR(seen.st_mode),
+                               .bytes = (uint64_t)seen.st_size,
+                               .modified = seen.st_mtime > 0 ? (uint64_t)seen.st_mtime : 0 };
+    return true;
+}
+
+enum kiln_code fleet_tree_list(int root, const char *name, fleet_each *each, void *context,
+                               struct kiln_err *err)
 {
     struct dirent **entries = NULL;
     enum kiln_code rc = KILN_OK;
-    int count = scandirat(root, name, &entries, is_visible, by_name);
+    KILN_AUTO(fd) int directory = open_directory(root, name);
+    int count = directory < 0 ? -1 : scandirat(directory, ".", &entries, is_visible, by_name);
     if (count < 0 && errno != ENOENT)
         return kiln_fail_errno(err, errno, "cannot list '%s' of the fleet's tree", name);
     for (int i = 0; i < count; i++) {
-        if (!rc)
-            rc = each(context, entries[i]->d_name, err);
+        struct fleet_listed listed;
+        if (!rc && examine(directory, entries[i]->d_name, &listed))
+            rc = each(context, &listed, err);
         free(entries[i]);
     }
     free(entries);
     return rc;
+}
+
+enum kiln_code fleet_tree_remove(int root, const char *name, struct kiln_err *err)
+{
+    char directory[FLEET_NAME_MAX];
+    const char *entry = name_within(name);
+    snprintf(directory, sizeof(directory), "%.*s", (int)(entry - 1 - name), name);
+    KILN_AUTO(fd) int parent = open_directory(root, directory);
+    if ((parent >= 0 && unlinkat(parent, entry, 0) == 0) || errno == ENOENT)
+        return KILN_OK;
+    return kiln_fail_errno(err, errno, "cannot delete '%s' of the fleet's tree", name);
+}
+
+enum kiln_code fleet_tree_lock(int root, int *ret_lock, struct kiln_err *err)
+{
+    *ret_lock = -1;
+    KILN_AUTO(fd)
+    int fd = openat(root, LOCK_NAME, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return kiln_fail_errno(err, errno, "cannot create '%s' in the fleet's tree", LOCK_NAME);
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        if (errno == EWOULDBLOCK)
+            return kiln_fail(err, KILN_BUSY,
+                             "another 'kilnctl fleet compact' or 'fleet gc' works on this tree");
+        return errno == ENOLCK || errno == EOPNOTSUPP || errno == EINVAL
+                   ? KILN_OK /* the file system has no locks */
+                   : kiln_fail_errno(err, errno, "cannot lock the fleet's tree");
+    }
+    *ret_lock = fd;
+    fd = -1;
+    return KILN_OK;
 }

@@ -5,20 +5,24 @@
 #include "common/base/hex.h"
 #include "engine/manifest/manifest_keys.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #define EVERY_TARGET "*"
+#define REVOKED_ENDING ".revoked"
 
 struct fleet_trust {
     struct public_key *keys; /* owned */
     size_t count, capacity;
     bool is_out_of_memory;
-    const char *directory; /* set only while the keys are read */
+    char directory[PATH_MAX];
     unsigned revoked;
+    uint64_t revoked_at;
     struct trusted_keys files;
     unsigned useless; /* keys that may sign nothing */
     char first_useless[KEY_NAME_MAX];
@@ -56,7 +60,7 @@ void fleet_revoked_name(const uint8_t key_id[FLEET_KEY_ID_SIZE], char name[FLEET
 {
     char id[KEY_ID_SIZE];
     hex_write(key_id, FLEET_KEY_ID_SIZE, id);
-    snprintf(name, FLEET_REVOKED_NAME_MAX, "%s.revoked", id);
+    snprintf(name, FLEET_REVOKED_NAME_MAX, "%s" REVOKED_ENDING, id);
 }
 
 bool fleet_key_is_revoked(const char *directory, const uint8_t key_id[FLEET_KEY_ID_SIZE])
@@ -92,20 +96,49 @@ static bool add_key(void *context, const struct public_key *key)
     return !trust->is_out_of_memory;
 }
 
+/* Finds the newest file ID.revoked. */
+static void find_revocations(struct fleet_trust *trust)
+{
+    struct stat seen;
+    DIR *entries = opendir(trust->directory);
+    for (const struct dirent *entry; entries && (entry = readdir(entries));) {
+        size_t size = strlen(entry->d_name);
+        bool is_mark = size == KEY_ID_SIZE - 1 + strlen(REVOKED_ENDING) &&
+                       strcmp(entry->d_name + KEY_ID_SIZE - 1, REVOKED_ENDING) == 0;
+        if (is_mark && fstatat(dirfd(entries), entry->d_name, &seen, AT_SYMLINK_NOFOLLOW) == 0 &&
+            seen.st_mtime > (time_t)trust->revoked_at)
+            trust->revoked_at = (uint64_t)seen.st_mtime;
+    }
+    if (entries)
+        closedir(entries);
+}
+
+uint64_t fleet_trust_revoked_at(const struct fleet_trust *trust) { return trust->revoked_at; }
+
+bool fleet_trust_has_revoked(const struct fleet_trust *trust,
+                             const uint8_t key_id[FLEET_KEY_ID_SIZE])
+{
+    struct stat seen;
+    char path[PATH_MAX], name[FLEET_REVOKED_NAME_MAX];
+    fleet_revoked_name(key_id, name);
+    int size = snprintf(path, sizeof(path), "%s/%s", trust->directory, name);
+    return size < PATH_MAX && lstat(path, &seen) == 0;
+}
+
 enum kiln_code fleet_trust_read(const char *directory, struct fleet_trust **ret_trust,
                                 struct kiln_err *err)
 {
     KILN_AUTO(fleet_trust) struct fleet_trust *trust = calloc(1, sizeof(*trust));
-    if (trust)
-        trust->directory = directory;
-    enum kiln_code rc =
-        trust ? keys_each(directory, add_key, trust, &trust->files, err) : KILN_NO_MEMORY;
-    if (!trust || (!rc && trust->is_out_of_memory))
+    if (!trust)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the keys in '%s'", directory);
+    if (snprintf(trust->directory, PATH_MAX, "%s", directory) >= PATH_MAX)
+        return kiln_fail(err, KILN_INVALID, "the path of the fleet's keys is too long");
+    find_revocations(trust);
+    enum kiln_code rc = keys_each(directory, add_key, trust, &trust->files, err);
+    if (!rc && trust->is_out_of_memory)
         rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for the keys in '%s'", directory);
-    if (!rc) {
-        trust->directory = NULL;
+    if (!rc)
         *ret_trust = KILN_TAKE(trust);
-    }
     return rc;
 }
 

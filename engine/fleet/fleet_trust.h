@@ -58,6 +58,12 @@ unsigned fleet_trust_count(const struct fleet_trust *trust);
 unsigned fleet_trust_index_keys(const struct fleet_trust *trust);
 /* Returns how many key files were left out because their keys are revoked. */
 unsigned fleet_trust_revoked(const struct fleet_trust *trust);
+/* Returns when the newest file ID.revoked was written, in seconds since 1970; 0: there is none. */
+uint64_t fleet_trust_revoked_at(const struct fleet_trust *trust);
+/* Returns whether the key is surely revoked: the file ID.revoked exists. Not true if an error hides
+ * that file, so that a caller may delete what the key has signed. */
+bool fleet_trust_has_revoked(const struct fleet_trust *trust,
+                             const uint8_t key_id[FLEET_KEY_ID_SIZE]);
 /* Returns how many files are not valid keys, or are keys that may sign nothing. |ret_first| is the
  * name of one of them. */
 unsigned fleet_trust_bad(const struct fleet_trust *trust, const char **ret_first);

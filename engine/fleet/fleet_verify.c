@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/fleet/fleet_verify.h"
 
-#include "common/base/fs.h"
 #include "engine/digest/sha256.h"
 #include "engine/fleet/fleet_pointer.h"
-#include "engine/fleet/fleet_tree.h"
+#include "engine/fleet/fleet_record.h"
+#include "engine/fleet/fleet_series.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define INDEX_DIRECTORY "v1/i"
 #define WHAT_MAX (FLEET_NAME_MAX + 32)
+/* Limits of the records that are read at the same time. A single record may be larger. */
+#define BATCH_MAX 64u
+#define BATCH_BYTES (8u << 20)
 
 struct verifying {
     struct fleet_verification *all;
-    struct codec *codec;       /* owned */
-    struct fleet_index *index; /* owned */
+    struct codec *codec;         /* owned */
+    struct fleet_index *index;   /* owned */
+    struct target target;        /* of |index| */
+    struct fleet_entry *entries; /* owned; of |index|, in the order of the packs */
+    struct fleet_file files[BATCH_MAX];
 };
 
 static void note_bad(struct verifying *v, const char *what, const char *why)
@@ -53,133 +56,216 @@ static enum kiln_code verify_record(struct verifying *v, struct bytes content,
         return KILN_OK;
     }
     enum kiln_code rc = fleet_record_open(&reader, &record, &record.claim.key, &raw, err);
-    if (rc == KILN_CORRUPT)
+    bool is_code = !fleet_shard_has_series(&reader.shard);
+    if (!rc && is_code && v->all->check_object(raw, &v->target, err))
+        *ret_why = "it is not code for the target";
+    else if (rc == KILN_CORRUPT)
         *ret_why = fleet_fault_text(reader.fault);
     else if (rc == KILN_NOT_FOUND)
         *ret_why = "only a newer kiln can unpack it";
     return rc == KILN_CORRUPT || rc == KILN_NOT_FOUND ? KILN_OK : rc;
 }
 
-static enum kiln_code read_part(int fd, const struct fleet_place *place, struct buffer *content,
-                                struct kiln_err *err)
+/* ---- packs ---- */
+
+static const char *why_not_read(const struct fleet_file *file)
 {
-    buffer_init(content, place->size);
-    content->data = malloc(place->size);
-    if (!content->data)
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a record of the fleet");
-    ssize_t got = fs_read_at(fd, content->data, place->size, (off_t)place->offset);
-    if (got < 0)
-        return kiln_fail_errno(err, errno, "cannot read a pack of the fleet's tree");
-    content->size = (size_t)got;
-    return KILN_OK;
+    return file->rc == KILN_NOT_FOUND ? "its pack is missing"
+                                      : fleet_fault_text(FLEET_FAULT_MALFORMED);
 }
 
-static enum kiln_code verify_entry(struct verifying *v, const struct fleet_entry *entry, int fd,
-                                   const char *pack, struct kiln_err *err)
+static enum kiln_code verify_entry(struct verifying *v, const struct fleet_entry *entry,
+                                   const struct fleet_file *file, struct kiln_err *err)
 {
     char what[WHAT_MAX];
     const char *why = NULL;
-    BUFFER_AUTO struct buffer content = { 0 };
     enum kiln_code rc = KILN_OK;
-    if (fd < 0 || entry->place.size > FLEET_RECORD_MAX)
-        why = fd < 0 ? "its pack is missing" : fleet_fault_text(FLEET_FAULT_MALFORMED);
+    if (file->rc == KILN_NO_MEMORY) {
+        *err = file->err;
+        return file->rc;
+    }
+    if (file->rc || entry->place.size > FLEET_RECORD_MAX)
+        why = why_not_read(file);
     else
-        rc = read_part(fd, &entry->place, &content, err);
-    if (!rc && !why)
-        rc = verify_record(v, buffer_view(&content), entry, &why, err);
+        rc = verify_record(v, buffer_view(&file->content), entry, &why, err);
     if (rc)
         return rc;
     v->all->kernels++;
     v->all->bytes += entry->place.size;
     if (!why)
         return KILN_OK;
-    snprintf(what, sizeof(what), "%s at %u", pack, entry->place.offset);
+    snprintf(what, sizeof(what), "%s at %u", file->name, entry->place.offset);
     note_bad(v, what, why);
     return KILN_OK;
 }
 
-/* Searches the whole index for the entries of the pack, because the index is ordered by keys. */
-static enum kiln_code verify_pack(struct verifying *v, uint32_t number, struct kiln_err *err)
+/* Counts the entries from |first| on that are read at the same time. */
+static uint32_t batch_size(const struct verifying *v, uint32_t first)
 {
-    char name[FLEET_NAME_MAX];
-    const struct fleet_pack pack = fleet_index_pack(v->index, number);
-    fleet_name_pack(&pack.sha256, name);
-    KILN_AUTO(fd) int fd = openat(v->all->root, name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    enum kiln_code rc = KILN_OK;
-    for (uint32_t i = 0; !rc && i < fleet_index_count(v->index); i++) {
-        const struct fleet_entry entry = fleet_index_entry(v->index, i);
-        if (entry.place.pack == number)
-            rc = verify_entry(v, &entry, fd, name, err);
+    uint64_t bytes = 0;
+    uint32_t count = 0, left = fleet_index_count(v->index) - first;
+    while (count < left && count < BATCH_MAX && bytes < BATCH_BYTES)
+        bytes += v->entries[first + count++].place.size;
+    return count;
+}
+
+static void name_part(struct verifying *v, struct fleet_file *file, const struct fleet_place *place)
+{
+    const struct fleet_pack pack = fleet_index_pack(v->index, place->pack);
+    file->offset = place->offset;
+    file->size = place->size < FLEET_RECORD_MAX ? place->size : FLEET_RECORD_MAX;
+    buffer_init(&file->content, file->size);
+    fleet_name_pack(&pack.sha256, file->name);
+}
+
+static enum kiln_code verify_batch(struct verifying *v, uint32_t first, uint32_t count,
+                                   struct kiln_err *err)
+{
+    struct fleet_store *store = v->all->store;
+    for (uint32_t i = 0; i < count; i++)
+        name_part(v, &v->files[i], &v->entries[first + i].place);
+    enum kiln_code rc = store->ops->read(store, v->files, count, err);
+    for (uint32_t i = 0; i < count; i++) {
+        if (!rc)
+            rc = verify_entry(v, &v->entries[first + i], &v->files[i], err);
+        buffer_done(&v->files[i].content);
     }
     return rc;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct fleet_place *x = &((const struct fleet_entry *)a)->place,
+                             *y = &((const struct fleet_entry *)b)->place;
+    if (x->pack != y->pack)
+        return x->pack < y->pack ? -1 : 1;
+    return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+static enum kiln_code verify_packs(struct verifying *v, struct kiln_err *err)
+{
+    uint32_t count = fleet_index_count(v->index);
+    enum kiln_code rc = KILN_OK;
+    v->entries = calloc(count ? count : 1, sizeof(*v->entries));
+    if (!v->entries)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the entries of an index");
+    for (uint32_t i = 0; i < count; i++)
+        v->entries[i] = fleet_index_entry(v->index, i);
+    qsort(v->entries, count, sizeof(*v->entries), by_place);
+    for (uint32_t first = 0; !rc && first < count;) {
+        uint32_t size = batch_size(v, first);
+        rc = verify_batch(v, first, size, err);
+        first += size;
+    }
+    return rc;
+}
+
+/* ---- indices ---- */
+
+/* Reads a whole file. The caller frees the content. Returns an error only if the store fails. */
+static enum kiln_code read_file(const struct verifying *v, struct fleet_file *file,
+                                struct kiln_err *err)
+{
+    struct fleet_store *store = v->all->store;
+    enum kiln_code rc = store->ops->read(store, file, 1, err);
+    bool is_answer = file->rc == KILN_OK || file->rc == KILN_NOT_FOUND || file->rc == KILN_FULL ||
+                     file->rc == KILN_CORRUPT;
+    if (rc || is_answer)
+        return rc;
+    *err = file->err;
+    return file->rc;
+}
+
+/* Returns whether the index is the one that the shard's directory and the pointer name. */
+static bool is_right_index(const struct fleet_index *index, const char *id,
+                           const struct fleet_pointer *pointer)
+{
+    char found[FLEET_SHARD_ID_SIZE];
+    const struct fleet_shard shard = fleet_index_shard(index);
+    fleet_shard_id(&shard, found);
+    return strcmp(found, id) == 0 && fleet_index_epoch(index) == pointer->epoch;
+}
+
+static enum fleet_fault open_content(struct verifying *v, struct buffer *content, const char *id,
+                                     const struct fleet_pointer *pointer, struct kiln_err *err)
+{
+    enum fleet_fault fault = FLEET_FAULT_NONE;
+    struct digest digest = sha256_of(buffer_view(content));
+    if (!digest_equal(&digest, &pointer->sha256))
+        return FLEET_FAULT_WRONG_BYTES;
+    if (fleet_index_open(content, v->all->trust, &v->index, &fault, err))
+        return fault;
+    if (!is_right_index(v->index, id, pointer))
+        return FLEET_FAULT_OTHER_THING;
+    const struct fleet_shard shard = fleet_index_shard(v->index);
+    bool is_code = !fleet_shard_has_series(&shard);
+    return is_code && target_parse(shard.target, &v->target, err) ? FLEET_FAULT_MALFORMED
+                                                                  : FLEET_FAULT_NONE;
 }
 
 static enum kiln_code open_index(struct verifying *v, const char *id,
                                  const struct fleet_pointer *pointer, struct kiln_err *err)
 {
-    char name[FLEET_NAME_MAX], found[FLEET_SHARD_ID_SIZE];
-    enum fleet_fault fault = FLEET_FAULT_NONE;
-    BUFFER_AUTO struct buffer content;
-    buffer_init(&content, FLEET_INDEX_MAX);
-    fleet_name_index(id, &pointer->sha256, name);
-    enum kiln_code rc = fleet_tree_read(v->all->root, name, &content, err);
-    struct digest digest = sha256_of(buffer_view(&content));
-    if (!rc && !digest_equal(&digest, &pointer->sha256))
-        fault = FLEET_FAULT_WRONG_BYTES;
-    else if (!rc)
-        rc = fleet_index_open(&content, v->all->trust, &v->index, &fault, err);
-    if (v->index) {
-        const struct fleet_shard shard = fleet_index_shard(v->index);
-        fleet_shard_id(&shard, found);
-        bool is_other = strcmp(found, id) != 0 || fleet_index_epoch(v->index) != pointer->epoch;
-        fault = is_other ? FLEET_FAULT_OTHER_THING : fault;
-    }
-    if (rc == KILN_FULL)
-        fault = FLEET_FAULT_MALFORMED;
-    if (rc == KILN_NOT_FOUND || fault)
-        note_bad(v, name, fault ? fleet_fault_text(fault) : "it is missing");
-    return rc == KILN_NOT_FOUND || fault ? KILN_OK : rc;
+    enum fleet_fault fault = FLEET_FAULT_MALFORMED;
+    struct fleet_file file = { .offset = 0 };
+    buffer_init(&file.content, FLEET_INDEX_MAX);
+    fleet_name_index(id, &pointer->sha256, file.name);
+    enum kiln_code rc = read_file(v, &file, err);
+    if (!rc && !file.rc)
+        fault = open_content(v, &file.content, id, pointer, err);
+    buffer_done(&file.content);
+    if (rc || (!fault && !v->index)) /* memory ran out */
+        return rc ? rc : err->code;
+    if (fault)
+        note_bad(v, file.name,
+                 file.rc == KILN_NOT_FOUND ? "it is missing" : fleet_fault_text(fault));
+    return KILN_OK;
 }
 
 static enum kiln_code verify_shard(struct verifying *v, const char *id, struct kiln_err *err)
 {
-    char name[FLEET_NAME_MAX];
     struct fleet_pointer pointer;
-    BUFFER_AUTO struct buffer text;
-    buffer_init(&text, FLEET_POINTER_MAX);
-    fleet_name_pointer(id, name);
+    struct fleet_file file = { .offset = 0 };
+    buffer_init(&file.content, FLEET_POINTER_MAX);
+    fleet_name_pointer(id, file.name);
     uint64_t bad_before = v->all->bad_count;
-    enum kiln_code rc = fleet_tree_read(v->all->root, name, &text, err);
-    if (rc == KILN_NOT_FOUND || rc == KILN_FULL ||
-        (!rc && !fleet_pointer_read(buffer_view(&text), &pointer))) {
-        note_bad(v, name, fleet_fault_text(FLEET_FAULT_MALFORMED));
-        return KILN_OK;
-    }
-    if (!rc)
+    enum kiln_code rc = read_file(v, &file, err);
+    bool is_read = !rc && !file.rc && fleet_pointer_read(buffer_view(&file.content), &pointer);
+    buffer_done(&file.content);
+    if (!rc && !is_read)
+        note_bad(v, file.name, fleet_fault_text(FLEET_FAULT_MALFORMED));
+    if (is_read)
         rc = open_index(v, id, &pointer, err);
     if (rc || !v->index || v->all->bad_count > bad_before)
         return rc;
     v->all->shards++;
-    for (uint32_t i = 0; !rc && i < fleet_index_packs(v->index); i++)
-        rc = verify_pack(v, i, err);
-    return rc;
+    return verify_packs(v, err);
 }
 
-static enum kiln_code visit_shard(void *context, const char *entry, struct kiln_err *err)
+static enum kiln_code visit_shard(void *context, const struct fleet_listed *listed,
+                                  struct kiln_err *err)
 {
     struct verifying *v = context;
-    enum kiln_code rc = verify_shard(v, entry, err);
+    if (!listed->is_directory)
+        return KILN_OK;
+    enum kiln_code rc = verify_shard(v, listed->name, err);
     fleet_index_destroy(v->index);
+    free(v->entries);
     v->index = NULL;
+    v->entries = NULL;
     return rc;
 }
 
 enum kiln_code fleet_verify(struct fleet_verification *verification, struct kiln_err *err)
 {
-    struct verifying v = { .all = verification };
-    enum kiln_code rc = codec_create(&v.codec, err);
+    KILN_AUTO(mem) struct verifying *v = calloc(1, sizeof(*v));
+    struct fleet_store *store = verification->store;
+    if (!v)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a check of the fleet's tree");
+    v->all = verification;
+    enum kiln_code rc = codec_create(&v->codec, err);
     if (!rc)
-        rc = fleet_tree_list(verification->root, INDEX_DIRECTORY, visit_shard, &v, err);
-    codec_destroy(v.codec);
+        rc = store->ops->list(store, INDEX_DIRECTORY, visit_shard, v, err);
+    codec_destroy(v->codec);
     return rc;
 }

@@ -6,11 +6,16 @@
  *
  * Threading  any thread; pushes, compactions and readers may run meanwhile
  */
+#include "common/target/target.h"
 #include "engine/fleet/fleet_record.h"
+#include "engine/fleet/fleet_store.h"
 
 struct fleet_verification { /* the caller sets the members up to |context| */
-    int root;
+    struct fleet_store *store;
     const struct fleet_trust *trust;
+    /* Checks that |object| is code for |target|, as kilnd does before it uses the object. */
+    enum kiln_code (*check_object)(struct bytes object, const struct target *target,
+                                   struct kiln_err *err);
     /* Called for each file or record that readers would not use. |what| is the name of the file,
      * and for a record, also its offset. */
     void (*bad)(void *context, const char *what, const char *why);

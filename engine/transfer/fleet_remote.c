@@ -3,6 +3,7 @@
 
 #include "common/base/cleanup.h"
 #include "common/base/fs.h"
+#include "common/base/units.h"
 #include "engine/transfer/fleet_wire.h"
 
 #include <errno.h>
@@ -84,6 +85,8 @@ static enum kiln_code send_reads(const struct fleet_remote *remote, const struct
     enum kiln_code rc = KILN_OK;
     for (size_t i = 0; !rc && i < count; i++) {
         struct fleet_request request = { .id = remote->next_id + i,
+                                         .offset = files[i].offset,
+                                         .size = files[i].size,
                                          .size_max = files[i].content.limit };
         snprintf(request.name, sizeof(request.name), "%s", files[i].name);
         rc = fleet_send_request(remote->socket, &request, err);
@@ -170,15 +173,31 @@ static enum kiln_code put(struct fleet_remote *remote, struct fleet_request *req
 }
 
 static enum kiln_code add_file(struct fleet_store *store, const char *name, struct bytes content,
-                               struct kiln_err *err)
+                               bool *ret_added, struct kiln_err *err)
 {
     struct fleet_request request = { 0 };
     enum fleet_end end;
     snprintf(request.name, sizeof(request.name), "%s", name);
     enum kiln_code rc = put(remote_of(store), &request, content, &end, err);
+    if (ret_added)
+        *ret_added = !rc && end == FLEET_END_DONE;
     if (rc || end == FLEET_END_DONE || end == FLEET_END_EXISTS)
         return rc;
     return fail_end("add", name, end, err);
+}
+
+static enum kiln_code remove_file(struct fleet_store *store, const char *name, struct kiln_err *err)
+{
+    struct fleet_request request = { .is_remove = true, .fd = -1 };
+    struct fleet_answer answer;
+    snprintf(request.name, sizeof(request.name), "%s", name);
+    enum kiln_code rc = ask(remote_of(store), &request, &answer, err);
+    if (rc)
+        return rc;
+    fd_close(&answer.fd);
+    return answer.end == FLEET_END_DONE || answer.end == FLEET_END_ABSENT
+               ? KILN_OK
+               : fail_end("delete", name, answer.end, err);
 }
 
 static enum kiln_code replace_file(struct fleet_store *store, const struct fleet_file *file,
@@ -219,32 +238,52 @@ enum kiln_code fleet_remote_probe(struct fleet_remote *remote, bool *ret_has_con
 
 /* ---- lists ---- */
 
-struct names {
-    enum kiln_code (*each)(void *context, const char *entry, struct kiln_err *err);
+struct visitor {
+    fleet_each *each;
     void *context;
 };
 
-static enum kiln_code pass_names(const struct names *names, struct bytes page, struct kiln_err *err)
+/* Reads a line of a list (fleet_wire.h), which ends with a zero byte. */
+static bool read_line(char *line, struct fleet_listed *ret_listed)
 {
-    char name[FLEET_NAME_MAX];
+    char *size = strchr(line, ' ');
+    *ret_listed = (struct fleet_listed){ .name = line, .is_directory = !size };
+    if (!size)
+        return true;
+    *size++ = '\0';
+    char *time = strchr(size, ' ');
+    if (!time)
+        return false;
+    *time++ = '\0';
+    return units_parse_number(size, UINT64_MAX, &ret_listed->bytes) &&
+           units_parse_number(time, UINT64_MAX, &ret_listed->modified);
+}
+
+static enum kiln_code pass_page(const struct visitor *visitor, struct bytes page,
+                                struct kiln_err *err)
+{
+    char line[FLEET_NAME_MAX + 48];
     enum kiln_code rc = KILN_OK;
     while (!rc && page.size > 0) {
+        struct fleet_listed listed;
         const uint8_t *newline = memchr(page.data, '\n', page.size);
         size_t size = newline ? (size_t)(newline - page.data) : page.size;
-        if (!newline || size >= sizeof(name))
+        if (!newline || size >= sizeof(line))
             return kiln_fail(err, KILN_CORRUPT, "kiln-transfer sent a damaged list");
-        memcpy(name, page.data, size);
-        name[size] = '\0';
-        rc = names->each(names->context, name, err);
+        memcpy(line, page.data, size);
+        line[size] = '\0';
+        if (!read_line(line, &listed))
+            return kiln_fail(err, KILN_CORRUPT, "kiln-transfer sent a damaged list");
+        rc = visitor->each(visitor->context, &listed, err);
         page = bytes_of(newline + 1, page.size - size - 1);
     }
     return rc;
 }
 
-/* Reports the names on one page. |request|->token names the page, and is replaced by the token of
+/* Reports the files on one page. |request|->token names the page, and is replaced by the token of
  * the next page. */
 static enum kiln_code list_page(struct fleet_remote *remote, struct fleet_request *request,
-                                const struct names *names, struct kiln_err *err)
+                                const struct visitor *visitor, struct kiln_err *err)
 {
     struct fleet_answer answer;
     BUFFER_AUTO struct buffer page;
@@ -257,19 +296,17 @@ static enum kiln_code list_page(struct fleet_remote *remote, struct fleet_reques
         return fail_end("list", request->name, answer.end, err);
     rc = fs_read_fd(fd, NAMES_SIZE_MAX, &page, err);
     memcpy(request->token, answer.token, sizeof(request->token));
-    return rc ? rc : pass_names(names, buffer_view(&page), err);
+    return rc ? rc : pass_page(visitor, buffer_view(&page), err);
 }
 
-static enum kiln_code list_names(struct fleet_store *store, const char *directory,
-                                 enum kiln_code (*each)(void *context, const char *entry,
-                                                        struct kiln_err *err),
+static enum kiln_code list_files(struct fleet_store *store, const char *directory, fleet_each *each,
                                  void *context, struct kiln_err *err)
 {
     struct fleet_request request = { .is_list = true, .fd = -1 };
-    const struct names names = { each, context };
+    const struct visitor visitor = { each, context };
     snprintf(request.name, sizeof(request.name), "%s", directory);
     for (unsigned page = 0; page < PAGES_MAX; page++) {
-        enum kiln_code rc = list_page(remote_of(store), &request, &names, err);
+        enum kiln_code rc = list_page(remote_of(store), &request, &visitor, err);
         if (rc || !request.token[0])
             return rc;
     }
@@ -277,7 +314,8 @@ static enum kiln_code list_names(struct fleet_store *store, const char *director
                      PAGES_MAX);
 }
 
-static const struct fleet_store_ops remote_ops = { read_files, add_file, replace_file, list_names };
+static const struct fleet_store_ops remote_ops = { read_files, add_file, replace_file, list_files,
+                                                   remove_file };
 
 enum kiln_code fleet_remote_open(int socket, const char *url, struct fleet_remote *ret_remote,
                                  struct kiln_err *err)

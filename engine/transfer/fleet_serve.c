@@ -52,7 +52,7 @@ void fleet_serve_answer(int socket, const struct fleet_request *request, struct 
     KILN_AUTO(fd) int fd = -1;
     answer.id = request->id;
     answer.fd = -1;
-    bool has_file = answer.end == FLEET_END_DONE && !request->is_put;
+    bool has_file = answer.end == FLEET_END_DONE && !request->is_put && !request->is_remove;
     if (has_file && (fs_memfd("fleet", &fd, &ignored) || fs_write_all(fd, content, &ignored)))
         answer.end = FLEET_END_BROKEN;
     else if (has_file)
@@ -125,8 +125,8 @@ static void add_to_directory(int socket, int directory, const struct fleet_reque
                        (struct bytes){ 0 });
 }
 
-/* Refuses to replace a file or to list names. Only a compaction needs these requests, and kilnctl
- * compacts a tree in a directory without this process. */
+/* Refuses to replace, delete or list files. Only kilnctl needs these requests, and it needs no
+ * other process for a tree in a directory. */
 static void refuse_request(int socket, const struct fleet_request *request)
 {
     if (request->is_put)
@@ -147,7 +147,7 @@ static enum kiln_code serve_directory(int socket, int directory, struct kiln_err
             poll(&readable, 1, -1);
         else if (rc)
             return rc;
-        else if (request.is_list || request.is_replace)
+        else if (request.is_list || request.is_replace || request.is_remove)
             refuse_request(socket, &request);
         else if (request.is_put)
             add_to_directory(socket, directory, &request);

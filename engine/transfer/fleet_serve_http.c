@@ -59,6 +59,10 @@ static bool is_put(const struct exchange *x) { return x->range.requests->is_put;
 
 static bool is_list(const struct exchange *x) { return x->range.requests->is_list; }
 
+static bool is_remove(const struct exchange *x) { return x->range.requests->is_remove; }
+
+static bool changes(const struct exchange *x) { return is_put(x) || is_remove(x); }
+
 static void destroy_exchange(struct exchange *x)
 {
     curl_easy_cleanup(x->curl);
@@ -82,7 +86,7 @@ static size_t on_body(char *data, size_t one, size_t size, void *context)
     struct exchange *x = context;
     (void)one;
     long status = status_of(x);
-    if (is_put(x))
+    if (changes(x))
         return size;
     if (status != (is_ranged(x) ? 206 : 200))
         return status >= 300 ? size : CURL_WRITEFUNC_ERROR;
@@ -111,7 +115,7 @@ static int on_seek(void *context, curl_off_t offset, int origin)
     return CURL_SEEKFUNC_OK;
 }
 
-static bool is_put_done(long status) { return status == 200 || status == 201 || status == 204; }
+static bool is_change_done(long status) { return status == 200 || status == 201 || status == 204; }
 
 static bool is_read_done(const struct exchange *x, long status)
 {
@@ -121,7 +125,7 @@ static bool is_read_done(const struct exchange *x, long status)
 static enum fleet_end end_of_status(const struct exchange *x)
 {
     long status = status_of(x);
-    if (is_put(x) ? is_put_done(status) : is_read_done(x, status))
+    if (changes(x) ? is_change_done(status) : is_read_done(x, status))
         return FLEET_END_DONE;
     if (status < 300)
         return FLEET_END_MALFORMED;
@@ -203,7 +207,7 @@ static void answer_exchange(const struct http_server *s, const struct exchange *
         answer_list(s, x, end);
         return;
     }
-    if (!is_ranged(x) && !is_put(x))
+    if (!is_ranged(x) && !changes(x))
         copy_tag(x, answer.tag);
     for (size_t i = 0; i < x->range.count; i++) {
         const struct fleet_request *request = &x->range.requests[i];
@@ -297,6 +301,11 @@ static bool set_upload(struct exchange *x)
            !curl_easy_setopt(curl, CURLOPT_SEEKDATA, x);
 }
 
+static bool set_remove(struct exchange *x)
+{
+    return !is_remove(x) || !curl_easy_setopt(x->curl, CURLOPT_CUSTOMREQUEST, "DELETE");
+}
+
 /* Adds the digest of the body, because older versions of libcurl compute one that S3 refuses. */
 static bool add_body_digest(struct exchange *x)
 {
@@ -358,7 +367,7 @@ static struct exchange *create_exchange(const struct fleet_range *range)
 
 static bool add_exchange(const struct http_server *s, struct exchange *x)
 {
-    return set_upload(x) && set_signature(x, &s->credentials) &&
+    return set_upload(x) && set_remove(x) && set_signature(x, &s->credentials) &&
            !curl_easy_setopt(x->curl, CURLOPT_HTTPHEADER, x->headers) &&
            curl_multi_add_handle(s->multi, x->curl) == CURLM_OK;
 }

@@ -74,6 +74,8 @@ enum kiln_code fleet_send_request(int socket, const struct fleet_request *reques
         json_set_bool(text, "replace", true);
     if (request->is_list)
         json_set_bool(text, "list", true);
+    if (request->is_remove)
+        json_set_bool(text, "remove", true);
     set_unless_empty(text, "tag", request->tag);
     set_unless_empty(text, "token", request->token);
     const struct packet packet = {
@@ -99,6 +101,7 @@ enum kiln_code fleet_receive_request(int socket, struct fleet_request *ret_reque
     *ret_request = (struct fleet_request){ .id = json_get_u64(text, "id", 0),
                                            .is_replace = json_get_bool(text, "replace", false),
                                            .is_list = json_get_bool(text, "list", false),
+                                           .is_remove = json_get_bool(text, "remove", false),
                                            .offset = json_get_u64(text, "offset", 0),
                                            .size = json_get_u64(text, "size", 0),
                                            .size_max = json_get_u64(text, "size_max", 0),
@@ -106,7 +109,7 @@ enum kiln_code fleet_receive_request(int socket, struct fleet_request *ret_reque
                                            .fd = first };
     if (!copy_printable(json_get_text(text, "tag", ""), ret_request->tag, FLEET_TAG_MAX) ||
         !copy_printable(json_get_text(text, "token", ""), ret_request->token, FLEET_TOKEN_MAX) ||
-        (is_put && ret_request->is_list))
+        is_put + ret_request->is_list + ret_request->is_remove > 1)
         return kiln_fail(err, KILN_INVALID, "the request for '%.80s' is not valid", name);
     first = -1;
     snprintf(ret_request->name, sizeof(ret_request->name), "%s", name);

@@ -9,8 +9,11 @@
  *   request  to read a file: {"id", "name", "offset", "size", "size_max"};
  *            to add a file: {"id", "name", "put"} with a memory file;
  *            to replace a file: {"id", "name", "put", "replace", "tag"} with a memory file;
- *            for the names in a directory: {"id", "name", "list", "token"}
- *   answer   {"id", "end", "tag", "token", "wait"}; with a memory file if a file or names were read
+ *            to delete a file: {"id", "name", "remove"};
+ *            for the files in a directory: {"id", "name", "list", "token"}
+ *   answer   {"id", "end", "tag", "token", "wait"}; with a memory file if a file or a list was
+ *            read. A list has a line "NAME SIZE TIME" for each file (TIME in seconds since 1970), and
+ *            "NAME" for each directory
  *
  * Ownership  the receiver owns a received descriptor
  * Threading  plain values
@@ -49,7 +52,8 @@ struct fleet_request {
     /* With |is_put|: the file may exist. If |tag| is not "", it must have this tag. */
     bool is_replace;
     char tag[FLEET_TAG_MAX];
-    bool is_list;                /* the request is for the names in the directory |name| */
+    bool is_remove;              /* the request deletes a file */
+    bool is_list;                /* the request is for the files in the directory |name| */
     char token[FLEET_TOKEN_MAX]; /* with |is_list|: token of the last answer; "": first page */
     int fd;                      /* -1 unless |is_put|; fleet_send_request does not close it */
 };

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/transfer/store_listing.h"
 
+#include "common/base/units.h"
+#include "engine/transfer/iso_time.h"
+
 #include <curl/curl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -169,7 +172,8 @@ static bool is_name(struct bytes name)
 {
     for (size_t i = 0; i < name.size; i++) {
         bool is_fine = (name.data[i] >= 'a' && name.data[i] <= 'z') ||
-                       (name.data[i] >= '0' && name.data[i] <= '9');
+                       (name.data[i] >= '0' && name.data[i] <= '9') ||
+                       (name.data[i] == '.' && i > 0);
         if (!is_fine)
             return false;
     }
@@ -184,20 +188,53 @@ static size_t find_last_slash(struct bytes text)
     return at;
 }
 
-/* Appends the last part of |key| if it is in |directory|. The text before |directory| is not
- * examined, because the store may have escaped its characters in several ways. */
-static void put_name(struct bytes key, const char *directory, struct buffer *names)
+/* What one pass over the elements of a page found. */
+struct page {
+    const char *directory;
+    struct buffer *names;
+    struct bytes token, is_truncated;
+    struct bytes size, modified; /* of the file whose elements are being read */
+    struct bytes key;
+};
+
+static bool copy_text(struct bytes text, char *to, size_t size)
 {
-    size_t size = strlen(directory);
-    if (key.size > 0 && key.data[key.size - 1] == '/') /* a subdirectory */
+    return snprintf(to, size, "%.*s", (int)text.size, (const char *)text.data) < (int)size;
+}
+
+/* Appends " SIZE TIME". If the store does not say when the file was written, the file counts as one
+ * that will be written in the far future, so it is not deleted because of its age. */
+static void put_attributes(const struct page *page)
+{
+    char text[64], size_text[32], time_text[40];
+    uint64_t size = 0, modified = UINT64_MAX;
+    if (!copy_text(page->size, size_text, sizeof(size_text)) ||
+        !units_parse_number(size_text, UINT64_MAX, &size))
+        size = 0;
+    if (!copy_text(page->modified, time_text, sizeof(time_text)) ||
+        !iso_time_read(time_text, &modified))
+        modified = UINT64_MAX;
+    snprintf(text, sizeof(text), " %llu %llu", (unsigned long long)size,
+             (unsigned long long)modified);
+    buffer_put(page->names, text, strlen(text));
+}
+
+/* Appends the last part of |key| if it is in the directory. The text before the directory is not
+ * examined, because the store may have escaped its characters in several ways. */
+static void put_name(const struct page *page, struct bytes key, bool is_directory)
+{
+    size_t size = strlen(page->directory);
+    if (is_directory && key.size > 0 && key.data[key.size - 1] == '/')
         key.size--;
     size_t at = find_last_slash(key);
     struct bytes name = drop(key, at);
-    bool is_inside = at > size && memcmp(key.data + at - 1 - size, directory, size) == 0;
+    bool is_inside = at > size && memcmp(key.data + at - 1 - size, page->directory, size) == 0;
     if (!is_inside || !is_name(name))
         return;
-    buffer_put(names, name.data, name.size);
-    buffer_put(names, "\n", 1);
+    buffer_put(page->names, name.data, name.size);
+    if (!is_directory)
+        put_attributes(page);
+    buffer_put(page->names, "\n", 1);
 }
 
 /* Returns the character for which the entity at the start of |rest| stands, such as '&' for
@@ -234,18 +271,22 @@ static bool copy_token(struct bytes text, char token[FLEET_TOKEN_MAX])
     return used > 0 && text.size == 0;
 }
 
-/* What one pass over the elements of a page found. */
-struct page {
-    const char *directory;
-    struct buffer *names;
-    struct bytes token, is_truncated;
-};
-
+/* A file's elements are within <Contents>, in any order. */
 static void read_one(struct bytes rest, struct page *page)
 {
     struct bytes text;
-    if (read_element(rest, "Key", &text) || read_element(rest, "Prefix", &text))
-        put_name(text, page->directory, page->names);
+    if (begins_with(rest, "<Contents>"))
+        page->key = page->size = page->modified = bytes_of("", 0);
+    else if (begins_with(rest, "</Contents>"))
+        put_name(page, page->key, false);
+    else if (read_element(rest, "Key", &text))
+        page->key = text;
+    else if (read_element(rest, "Size", &text))
+        page->size = text;
+    else if (read_element(rest, "LastModified", &text))
+        page->modified = text;
+    else if (read_element(rest, "Prefix", &text))
+        put_name(page, text, true);
     else if (read_element(rest, "NextContinuationToken", &text))
         page->token = text;
     else if (read_element(rest, "IsTruncated", &text))

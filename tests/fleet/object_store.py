@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""A small object store on loopback: GET with ranges, and PUT with conditions, of files in a
+"""A small object store on loopback: GET with ranges, PUT with conditions, and DELETE of files in a
 directory, and S3's ListObjectsV2. It does not check signatures. A test chooses how it fails."""
 from __future__ import annotations
 
+import datetime
 import hashlib
 import http.server
 import os
@@ -63,6 +64,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self._answer(403, b"<Error><Code>AccessDenied</Code></Error>")
         elif fault == "failing":
             self._answer(500)
+        elif fault == "busy":
+            self._answer(503, Retry_After="1")
         elif fault == "unsupported" and (self.headers.get("If-None-Match")
                                          or self.headers.get("If-Match")):
             self._answer(501)
@@ -88,6 +91,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 found.add(prefix + first + ("/" if rest else ""))
         return sorted(found)
 
+    def _describe(self, key: str) -> str:
+        bucket = self.server.directory / urllib.parse.urlsplit(self.path).path[1:]
+        seen = (bucket / key).stat()
+        modified = datetime.datetime.fromtimestamp(seen.st_mtime, datetime.timezone.utc)
+        return (f"<Contents><Key>{key}</Key>"
+                f"<LastModified>{modified:%Y-%m-%dT%H:%M:%S}.000Z</LastModified>"
+                f"<Size>{seen.st_size}</Size></Contents>")
+
     def _list(self, query: dict[str, str]) -> bytes:
         after = query.get("continuation-token", "").removeprefix("+/=")
         keys = [key for key in self._keys(query) if key > after]
@@ -95,8 +106,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         more = len(keys) > len(page)
         token = f"<NextContinuationToken>+/={page[-1]}</NextContinuationToken>" if more else ""
         names = "".join(f"<CommonPrefixes><Prefix>{key}</Prefix></CommonPrefixes>"
-                        if key.endswith("/") else f"<Contents><Key>{key}</Key></Contents>"
-                        for key in page)
+                        if key.endswith("/") else self._describe(key) for key in page)
         return (f'<?xml version="1.0"?><ListBucketResult><Prefix>{query["prefix"]}</Prefix>'
                 f"<IsTruncated>{str(more).lower()}</IsTruncated>{token}{names}"
                 "</ListBucketResult>").encode()
@@ -147,6 +157,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self._answer(status, ETag=entity_tag(content))
 
 
+    def do_DELETE(self) -> None:
+        if self._is_faulty():
+            return
+        path = self._path()
+        if path and path.is_file():
+            path.unlink()
+        self._answer(204)
+
+
 class ObjectStore(http.server.ThreadingHTTPServer):
     """Serves until close(). |fault| (of reading) and |put_fault| may be changed at any time:
 
@@ -156,6 +175,7 @@ class ObjectStore(http.server.ThreadingHTTPServer):
     unsupported            status 501 for a condition
     pointer-changed        a pointer is not written, as if another host had replaced it
     forbidden, failing     status 403 or 500
+    busy                   status 503
     silent                 no answer
     """
     daemon_threads = True

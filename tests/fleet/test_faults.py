@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Hosts write to, and read from, an object store that fails in several ways."""
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -26,6 +27,7 @@ READING = {
     "wrong-bytes": (REFUSED % "malformed", 1),
     "forbidden": (READS % "forbidden", 1),
     "failing": (READS % "broken", 0),
+    "busy": (READS % "busy", 0),
     "silent": ("kiln_fleet_up", 0),
     "whole-file": (READS % "malformed", 1),
 }
@@ -164,6 +166,42 @@ class Fleet(unittest.TestCase):
                 self.assertNotEqual(ran.returncode, 0, ran.stdout)
                 self.assertEqual(self.pointers(), [])
                 self.store.fault = ""
+
+    def kilnctl_fleet(self, command: str, *arguments: str) -> dict[str, Any]:
+        ran = subprocess.run(
+            [BIN / "kilnctl", "fleet", command, "--trust", self.keys, "--json", *arguments,
+             self.url], text=True, capture_output=True, timeout=WAIT_MAX_S, check=False)
+        self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+        result: dict[str, Any] = json.loads(ran.stdout)
+        return result
+
+    def test_a_tree_in_a_store_is_verified(self) -> None:
+        count = self.build()
+        found = self.kilnctl_fleet("verify")
+        self.assertEqual((found["kernels"], found["bad"]), (count, 0))
+
+    def test_old_files_of_a_store_are_deleted(self) -> None:
+        count = self.build()
+        old = next(iter(self.loose()))
+        record = old.read_bytes()
+        self.addCleanup(old.write_bytes, record)
+        os.utime(old, (1, 1))
+        dry = self.kilnctl_fleet("gc", "--dry-run")
+        self.assertEqual([entry["kind"] for entry in dry["files"]], ["loose"])
+        self.assertTrue(old.exists())
+        self.kilnctl_fleet("gc")
+        self.assertFalse(old.exists())
+        self.assertEqual(self.kilnctl_fleet("verify")["kernels"], count)
+
+    def test_kernels_are_pushed_to_a_store(self) -> None:
+        (self.tree.parent / "other").mkdir()
+        plain = self.open_host()
+        plain.prefetch(PROBLEM)
+        count = plain.stat("compiles")
+        for expected in ((count, 0), (0, count)):
+            pushed = json.loads(plain.kilnctl("fleet", "push", "--key", self.builder_key, "--json",
+                                              f"{self.store.url}/other"))
+            self.assertEqual((pushed["added"], pushed["present"]), expected)
 
     def test_a_builder_adds_each_kernel_once(self) -> None:
         self.build()

@@ -11,6 +11,9 @@
 #include "tests/support/fleet_keys.h"
 #include "tests/support/test_buffer.h"
 
+#include <elf.h>
+#include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 struct fixture {
@@ -38,14 +41,19 @@ SET_UP(set_up)
 
 FIXTURE(kilnctl_fleet, set_up, NULL);
 
-static void put_record(struct fixture *f, const char *target, unsigned number)
+static void put_object(struct fixture *f, const char *target, unsigned number, struct bytes object)
 {
     KILN_AUTO(codec) struct codec *codec = NULL;
     const struct fleet_claim claim = { .key = sha256_of(bytes_of(&number, sizeof(number))),
                                        .shard = { .target = bytes_of_text(target) },
                                        .program = bytes_of_text("conv") };
     must(codec_create(&codec, &f->err), f->err);
-    must(fleet_record_write(codec, &claim, bytes_of_text("object"), &f->records, &f->err), f->err);
+    must(fleet_record_write(codec, &claim, object, &f->records, &f->err), f->err);
+}
+
+static void put_record(struct fixture *f, const char *target, unsigned number)
+{
+    put_object(f, target, number, bytes_of_text("object"));
 }
 
 static int push(struct fixture *f, const char *reply)
@@ -148,8 +156,9 @@ TEST_F(kilnctl_fleet, results_are_printed_as_json)
                         "{\"added\":1,\"present\":0,\"left_out\":1,\"damaged\":2,\"records\":0,"
                         "\"blocks_added\":0}\n");
     assert_int_equal(compact(f), KILN_E_OK);
-    assert_string_equal(f->run.printed, "{\"problems\":[],\"kernels\":1,\"blocks\":0,\"packs\":1,"
-                                        "\"merged\":0,\"indices\":1,\"refused\":0}\n");
+    assert_string_equal(f->run.printed,
+                        "{\"problems\":[],\"conditions\":true,\"kernels\":1,\"blocks\":0,"
+                        "\"packs\":1,\"merged\":0,\"indices\":1,\"refused\":0}\n");
 }
 
 TEST_F(kilnctl_fleet, both_commands_need_a_key)
@@ -171,7 +180,11 @@ TEST_F(kilnctl_fleet, an_index_that_no_host_would_use_is_not_signed)
 
 TEST_F(kilnctl_fleet, a_tree_is_verified)
 {
-    put_record(f, "gfx90a", 1);
+    const Elf64_Ehdr elf = { .e_ident = { ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64,
+                                          ELFDATA2LSB, [EI_ABIVERSION] = 3 },
+                             .e_machine = EM_AMDGPU,
+                             .e_flags = 0x3f };
+    put_object(f, "gfx90a", 1, bytes_of(&elf, sizeof(elf)));
     assert_int_equal(push(f, "{}"), KILN_E_OK);
     assert_int_equal(compact(f), KILN_E_OK);
     assert_int_equal(RUN(&f->run, "fleet", "verify", "--trust", f->trust, f->tree), KILN_E_OK);
@@ -179,6 +192,30 @@ TEST_F(kilnctl_fleet, a_tree_is_verified)
     assert_int_equal(RUN(&f->run, "fleet", "verify", "--trust", f->directory, f->tree),
                      KILN_E_CORRUPT); /* no key of that directory may sign */
     assert_says(f->run.printed, "v1/i/");
+}
+
+TEST_F(kilnctl_fleet, an_object_that_is_not_code_for_its_target_is_found)
+{
+    put_record(f, "gfx90a", 1);
+    assert_int_equal(push(f, "{}"), KILN_E_OK);
+    assert_int_equal(compact(f), KILN_E_OK);
+    assert_int_equal(RUN(&f->run, "fleet", "verify", "--trust", f->trust, f->tree), KILN_E_CORRUPT);
+    assert_says(f->run.printed, "not code for the target");
+}
+
+TEST_F(kilnctl_fleet, two_commands_do_not_change_a_tree_at_the_same_time)
+{
+    char lock[600];
+    put_record(f, "gfx90a", 1);
+    assert_int_equal(push(f, "{}"), KILN_E_OK);
+    snprintf(lock, sizeof(lock), "%.500s/.lock", f->tree);
+    KILN_AUTO(fd) int fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    assert_int_equal(flock(fd, LOCK_EX | LOCK_NB), 0);
+    assert_int_equal(compact(f), KILN_E_BUSY);
+    assert_says(f->run.err.text, "another");
+    assert_int_equal(RUN(&f->run, "fleet", "gc", "--trust", f->trust, f->tree), KILN_E_BUSY);
+    assert_int_equal(RUN(&f->run, "fleet", "gc", "--dry-run", "--trust", f->trust, f->tree),
+                     KILN_E_OK);
 }
 
 TEST_F(kilnctl_fleet, verifying_an_absent_tree_fails_and_creates_nothing)
@@ -427,12 +464,6 @@ TEST_F(kilnctl_fleet, files_that_no_host_needs_are_listed)
     assert_int_equal(RUN(&f->run, "fleet", "gc", "--trust", f->trust, f->tree), KILN_E_OK);
     assert_says(f->run.printed, "\"kind\":\"lease\"");
     assert_int_not_equal(access(lease, F_OK), 0);
-}
-
-TEST_F(kilnctl_fleet, files_of_an_object_store_are_left_to_its_rules)
-{
-    assert_int_equal(RUN(&f->run, "fleet", "gc", "https://s3.example/b"), KILN_E_INVALID);
-    assert_says(f->run.err.text, "lifecycle rules");
 }
 
 TEST_F(kilnctl_fleet, a_file_without_kernels_is_refused)

@@ -95,7 +95,7 @@ static void put_record(struct fixture *f, const struct fleet_claim *claim)
 
 static struct fleet_pushing push_as(struct fixture *f, const struct fleet_signer *signer)
 {
-    struct fleet_pushing pushing = { .root = f->root, .signer = signer };
+    struct fleet_pushing pushing = { .store = &f->directory.store, .signer = signer };
     must(fleet_push(&pushing, f->records.data, f->records.size, &f->err), f->err);
     buffer_clear(&f->records);
     return pushing;
@@ -113,7 +113,7 @@ static struct fleet_pushing push(struct fixture *f, unsigned first, unsigned end
 static void compact_damaged(struct fixture *f)
 {
     struct fleet_compaction *c = &f->compaction;
-    c->kernels = c->packs = c->merged = c->indices = c->problems = 0;
+    c->kernels = c->packs = c->merged = c->indices = c->problems= 0;
     memset(c->refused, 0, sizeof(c->refused));
     f->problems[0] = '\0';
     must(fleet_compact(c, &f->err), f->err);
@@ -360,10 +360,21 @@ static void ignore_bad(void *context, const char *what, const char *why)
     assert_true(what[0] && why[0]);
 }
 
+/* Accepts what the tests pack, which is not code. */
+static enum kiln_code check_object(struct bytes object, const struct target *target,
+                                   struct kiln_err *err)
+{
+    assert_string_equal(target->text, "gfx90a:xnack-");
+    return object.size > 7 && memcmp(object.data, "object ", 7) == 0
+               ? KILN_OK
+               : kiln_fail(err, KILN_CORRUPT, "it is something else");
+}
+
 static struct fleet_verification verify(struct fixture *f)
 {
-    struct fleet_verification verification = { .root = f->root,
+    struct fleet_verification verification = { .store = &f->directory.store,
                                                .trust = f->trust,
+                                               .check_object = check_object,
                                                .bad = ignore_bad };
     must(fleet_verify(&verification, &f->err), f->err);
     return verification;
@@ -587,6 +598,26 @@ TEST_F(compact, merging_leaves_out_kernels_of_a_revoked_builder)
     assert_int_equal(fleet_index_count(index), 18);
 }
 
+TEST_F(compact, an_object_that_is_not_code_for_the_target_is_found)
+{
+    struct fleet_claim claim = claim_of(1);
+    must(fleet_record_write(f->codec, &claim, bytes_of_text("text"), &f->records, &f->err), f->err);
+    push_as(f, &f->alice);
+    compact(f);
+    assert_int_equal(verify(f).bad_count, 1);
+}
+
+TEST_F(compact, only_one_process_may_change_a_tree)
+{
+    int first = -1, second = -1;
+    must(fleet_tree_lock(f->root, &first, &f->err), f->err);
+    assert_true(first >= 0);
+    assert_int_equal(fleet_tree_lock(f->root, &second, &f->err), KILN_BUSY);
+    close(first);
+    must(fleet_tree_lock(f->root, &second, &f->err), f->err);
+    close(second);
+}
+
 TEST_F(compact, an_empty_tree_needs_no_index)
 {
     compact(f);
@@ -595,7 +626,7 @@ TEST_F(compact, an_empty_tree_needs_no_index)
 
 TEST_F(compact, only_whole_records_are_pushed)
 {
-    struct fleet_pushing pushing = { .root = f->root, .signer = &f->alice };
+    struct fleet_pushing pushing = { .store = &f->directory.store, .signer = &f->alice };
     struct fleet_claim claim = claim_of(1);
     put_record(f, &claim);
     buffer_put(&f->records, "rest", 4);

@@ -3,6 +3,7 @@
 #include "tests/support/test_buffer.h"
 
 #include "common/base/clock.h"
+#include "common/base/fs.h"
 #include "engine/digest/sha256.h"
 #include "engine/fleet/fleet_compact.h"
 #include "engine/fleet/fleet_directory.h"
@@ -24,6 +25,7 @@
 struct fixture {
     const char *keys, *tree;
     int root;
+    struct fleet_directory directory;
     struct fleet_signer signer;
     struct fleet_trust *trust;
     struct fleet_gc gc;
@@ -53,6 +55,7 @@ SET_UP(set_up)
     f->signer = fleet_test_signer(1);
     fleet_test_trust(f->keys, &f->signer, &(struct fleet_test_key){ "builder", "*", true });
     must(fleet_tree_open(f->tree, &f->root, &f->err), f->err);
+    f->directory = fleet_directory_of(f->root);
     read_keys(f);
 }
 
@@ -77,7 +80,7 @@ static void push(struct fixture *f, unsigned number)
 {
     KILN_AUTO(codec) struct codec *codec = NULL;
     BUFFER_AUTO struct buffer records;
-    struct fleet_pushing pushing = { .root = f->root, .signer = &f->signer };
+    struct fleet_pushing pushing = { .store = &f->directory.store, .signer = &f->signer };
     const struct fleet_claim claim = claim_of(number);
     buffer_init(&records, 1u << 20);
     must(codec_create(&codec, &f->err), f->err);
@@ -87,8 +90,7 @@ static void push(struct fixture *f, unsigned number)
 
 static void compact(struct fixture *f)
 {
-    struct fleet_directory directory = fleet_directory_of(f->root);
-    struct fleet_compaction compaction = { .store = &directory.store,
+    struct fleet_compaction compaction = { .store = &f->directory.store,
                                            .trust = f->trust,
                                            .signer = &f->signer,
                                            .now = clock_wall_s(),
@@ -101,7 +103,7 @@ static void compact(struct fixture *f)
 static void collect(struct fixture *f, unsigned days, bool dry_run)
 {
     f->found = 0;
-    f->gc = (struct fleet_gc){ .root = f->root,
+    f->gc = (struct fleet_gc){ .store = &f->directory.store,
                                .trust = f->trust,
                                .now = clock_wall_s() + (uint64_t)days * DAY_S,
                                .unused_s = FLEET_GC_UNUSED_S,
@@ -124,9 +126,18 @@ static void loose_name(unsigned number, char name[FLEET_NAME_MAX])
     fleet_name_loose(id, &claim.key, name);
 }
 
+static enum kiln_code accept_object(struct bytes object, const struct target *target,
+                                    struct kiln_err *err)
+{
+    (void)object, (void)target, (void)err;
+    return KILN_OK;
+}
+
 static void expect_tree_is_whole(struct fixture *f, uint64_t kernels)
 {
-    struct fleet_verification v = { .root = f->root, .trust = f->trust };
+    struct fleet_verification v = { .store = &f->directory.store,
+                                    .trust = f->trust,
+                                    .check_object = accept_object };
     must(fleet_verify(&v, &f->err), f->err);
     assert_int_equal(v.bad_count, 0);
     assert_int_equal(v.kernels, kernels);
@@ -255,6 +266,86 @@ TEST_F(gc, leases_and_incomplete_files_are_deleted_after_a_day)
     assert_int_equal(f->gc.files[FLEET_WASTE_LEASE], 1);
     assert_int_equal(f->gc.files[FLEET_WASTE_TEMPORARY], 1);
     assert_false(exists(f, lease) || exists(f, unfinished));
+}
+
+static void put_loose(struct fixture *f, unsigned number, const char *content)
+{
+    char name[FLEET_NAME_MAX];
+    loose_name(number, name);
+    must(fleet_tree_add(f->root, name, bytes_of_text(content), NULL, &f->err), f->err);
+}
+
+/* Otherwise no host could add these kernels: the files have the names. */
+TEST_F(gc, loose_records_of_a_revoked_key_are_deleted_at_once)
+{
+    char name[FLEET_NAME_MAX], mark[FLEET_REVOKED_NAME_MAX], path[512];
+    push(f, 1);
+    fleet_revoked_name(f->signer.key_id, mark);
+    snprintf(path, sizeof(path), "%.400s/%s", f->keys, mark);
+    must(fs_replace_file(path, bytes_of_text(""), 0644, &f->err), f->err);
+    read_keys(f);
+    loose_name(1, name);
+    collect(f, 0, true);
+    assert_int_equal(f->gc.files[FLEET_WASTE_USELESS], 1);
+    assert_true(exists(f, name));
+    collect(f, 0, false);
+    assert_false(exists(f, name));
+    assert_int_equal(f->gc.unpacked, 0);
+}
+
+TEST_F(gc, loose_records_of_an_untrusted_key_are_kept)
+{
+    char pub[512];
+    push(f, 1);
+    snprintf(pub, sizeof(pub), "%.480s/builder.pub", f->keys);
+    assert_int_equal(unlink(pub), 0);
+    read_keys(f);
+    collect(f, 1000, false);
+    assert_int_equal(f->found, 0);
+    assert_int_equal(f->gc.unpacked, 1);
+}
+
+TEST_F(gc, a_loose_record_with_a_wrong_signature_is_deleted)
+{
+    char name[FLEET_NAME_MAX];
+    BUFFER_AUTO struct buffer record;
+    push(f, 1);
+    loose_name(1, name);
+    buffer_init(&record, FLEET_RECORD_MAX);
+    must(fleet_tree_read(f->root, name, &record, &f->err), f->err);
+    record.data[12 + record.data[8]] ^= 1; /* in the signature */
+    must(fleet_tree_replace(f->root, name, buffer_view(&record), &f->err), f->err);
+    collect(f, 0, false);
+    assert_int_equal(f->gc.files[FLEET_WASTE_USELESS], 1);
+    assert_false(exists(f, name));
+}
+
+TEST_F(gc, a_file_that_a_newer_kiln_may_have_written_is_kept_for_90_days)
+{
+    char name[FLEET_NAME_MAX];
+    put_loose(f, 1, "KILNREC2...");
+    loose_name(1, name);
+    collect(f, 89, false);
+    assert_true(exists(f, name));
+    collect(f, 91, false);
+    assert_false(exists(f, name));
+}
+
+TEST_F(gc, no_symbolic_link_leads_to_files_elsewhere)
+{
+    char link[512], victim[512];
+    const char *elsewhere = test_directory();
+    snprintf(victim, sizeof(victim), "%.400s/file", elsewhere);
+    snprintf(link, sizeof(link), "%.400s/v1/l", f->tree);
+    must(fs_replace_file(victim, bytes_of_text("precious"), 0644, &f->err), f->err);
+    push(f, 1);
+    assert_int_equal(mkdir(link, 0700), 0);
+    strcat(link, "/0123");
+    assert_int_equal(symlink(elsewhere, link), 0);
+    collect(f, 1000, false);
+    assert_int_equal(access(victim, F_OK), 0);
+    assert_int_not_equal(fleet_tree_remove(f->root, "v1/l/0123/file", &f->err), KILN_OK);
+    assert_int_equal(access(victim, F_OK), 0);
 }
 
 TEST_F(gc, files_of_other_programs_are_kept)

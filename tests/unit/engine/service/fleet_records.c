@@ -61,7 +61,8 @@ static struct json *export_tuning(struct fleet_users *f, struct buffer *ret_reco
 
 static uint64_t push_as(struct fleet_users *f, const struct fleet_signer *signer)
 {
-    struct fleet_pushing pushing = { .root = f->root, .signer = signer };
+    struct fleet_directory directory = fleet_directory_of(f->root);
+    struct fleet_pushing pushing = { .store = &directory.store, .signer = signer };
     BUFFER_AUTO struct buffer records;
     json_destroy(export_tuning(f, &records));
     must(fleet_push(&pushing, records.data, records.size, &f->err), f->err);

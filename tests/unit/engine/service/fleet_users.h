@@ -40,7 +40,8 @@ static inline void compact(struct fleet_users *f)
 static inline void push_kernels(struct fleet_users *f)
 {
     struct test_caller *admin = &f->users.admin;
-    struct fleet_pushing pushing = { .root = f->root, .signer = &f->signer };
+    struct fleet_directory directory = fleet_directory_of(f->root);
+    struct fleet_pushing pushing = { .store = &directory.store, .signer = &f->signer };
     BUFFER_AUTO struct buffer records;
     buffer_init(&records, 1u << 20);
     json_destroy(test_caller_ask(admin, MESSAGE_fleet_export, "{}"));

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #define REQUESTS_MAX 16
+#define NAMES_MAX 128
 
 /* |thread| acts as kiln-transfer: it receives |batch| requests, and then answers them in reverse
  * order. */
@@ -223,8 +224,10 @@ TEST_F(remote, the_end_of_the_process_is_noticed)
 TEST_F(remote, a_file_that_exists_is_added_already)
 {
     struct fleet_store *store = &f->remote.store;
+    bool added = true;
     begin(f, 1, answer_exists);
-    must(store->ops->add(store, "v1/p/00.pack", bytes_of_text("pack"), &f->err), f->err);
+    must(store->ops->add(store, "v1/p/00.pack", bytes_of_text("pack"), &added, &f->err), f->err);
+    assert_false(added);
     assert_string_equal(f->sent, "pack");
     assert_false(f->requests[0].is_replace);
 }
@@ -273,7 +276,7 @@ static void answer_with_two_pages(struct fixture *f, const struct fleet_request 
     bool is_first = request->token[0] == '\0';
     struct fleet_answer one = { .id = request->id };
     snprintf(one.token, sizeof(one.token), "%s", is_first ? "next" : "");
-    answer(f, one, is_first ? "a\nb\n" : "c\n");
+    answer(f, one, is_first ? "a 10 1000\nb\n" : "c 7 18446744073709551615\n");
 }
 
 static void answer_with_damage(struct fixture *f, const struct fleet_request *request)
@@ -281,27 +284,57 @@ static void answer_with_damage(struct fixture *f, const struct fleet_request *re
     answer(f, (struct fleet_answer){ .id = request->id }, "a\nunfinished");
 }
 
-static enum kiln_code join_names(void *context, const char *entry, struct kiln_err *err)
+static enum kiln_code join_names(void *context, const struct fleet_listed *listed,
+                                 struct kiln_err *err)
 {
+    char *names = context, *end = names + strlen(names);
     (void)err;
-    strcat(context, entry);
+    if (listed->is_directory)
+        snprintf(end, NAMES_MAX - strlen(names), "%s/", listed->name);
+    else
+        snprintf(end, NAMES_MAX - strlen(names), "%s:%llu:%llu ", listed->name,
+                 (unsigned long long)listed->bytes, (unsigned long long)listed->modified);
     return KILN_OK;
 }
 
 TEST_F(remote, all_pages_of_a_list_are_read)
 {
     struct fleet_store *store = &f->remote.store;
-    char names[16] = "";
+    char names[NAMES_MAX] = "";
     begin(f, 1, answer_with_two_pages);
     must(store->ops->list(store, "v1/k", join_names, names, &f->err), f->err);
-    assert_string_equal(names, "abc");
+    assert_string_equal(names, "a:10:1000 b/c:7:18446744073709551615 ");
     assert_string_equal(f->requests[1].token, "next");
+}
+
+TEST_F(remote, a_file_is_deleted)
+{
+    struct fleet_store *store = &f->remote.store;
+    begin(f, 1, answer_done);
+    must(store->ops->remove(store, "v1/k/00/00", &f->err), f->err);
+    assert_true(f->requests[0].is_remove && !f->requests[0].is_put);
+    assert_string_equal(f->requests[0].name, "v1/k/00/00");
+    f->answer = answer_absent;
+    must(store->ops->remove(store, "v1/k/00/00", &f->err), f->err);
+}
+
+static void answer_with_a_bad_size(struct fixture *f, const struct fleet_request *request)
+{
+    answer(f, (struct fleet_answer){ .id = request->id }, "a 1x 2\n");
+}
+
+TEST_F(remote, a_list_with_a_bad_number_is_an_error)
+{
+    struct fleet_store *store = &f->remote.store;
+    char names[NAMES_MAX] = "";
+    begin(f, 1, answer_with_a_bad_size);
+    assert_int_equal(store->ops->list(store, "v1/k", join_names, names, &f->err), KILN_CORRUPT);
 }
 
 TEST_F(remote, a_damaged_list_is_an_error)
 {
     struct fleet_store *store = &f->remote.store;
-    char names[16] = "";
+    char names[NAMES_MAX] = "";
     begin(f, 1, answer_with_damage);
     assert_int_equal(store->ops->list(store, "v1/k", join_names, names, &f->err), KILN_CORRUPT);
 }

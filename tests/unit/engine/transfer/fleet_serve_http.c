@@ -324,6 +324,18 @@ static void send_put(struct fixture *f, struct fleet_request request)
     close(request.fd);
 }
 
+TEST_F(http, a_file_is_deleted)
+{
+    struct fleet_request request = { .name = "v1/k/00/00", .is_remove = true, .fd = -1 };
+    f->head = "HTTP/1.1 204 No Content\r\n";
+    must(fleet_send_request(f->kilnd, &request, &f->err), f->err);
+    struct fleet_answer answer = receive(f);
+    assert_int_equal(answer.end, FLEET_END_DONE);
+    assert_int_equal(answer.fd, -1);
+    http_script_stop(&f->server);
+    assert_true(http_script_was_asked(&f->server, "DELETE /fleet/v1/k/00/00 HTTP/1.1"));
+}
+
 static void put(struct fixture *f) { send_put(f, (struct fleet_request){ .name = "v1/k/00/00" }); }
 
 static void replace(struct fixture *f, const char *tag)
@@ -422,18 +434,19 @@ static void ask_list(struct fixture *f, const char *token)
 
 TEST_F(http, the_names_of_a_directory_are_listed)
 {
-    char names[16] = "";
-    f->head = "HTTP/1.1 200 OK\r\nContent-Length: 160\r\n\r\n"
+    static const char expected[] = "00 5 18446744073709551615\nff\n";
+    char names[64] = "";
+    f->head = "HTTP/1.1 200 OK\r\nContent-Length: 195\r\n\r\n"
               "<ListBucketResult><IsTruncated>true</IsTruncated>"
               "<NextContinuationToken>t+</NextContinuationToken>"
-              "<Key>v1/k/00</Key><Prefix>v1/k/ff/</Prefix>"
+              "<Contents><Key>v1/k/00</Key><Size>5</Size></Contents><Prefix>v1/k/ff/</Prefix>"
               "</ListBucketResult>";
     ask_list(f, "");
     struct fleet_answer answer = receive(f);
     assert_int_equal(answer.end, FLEET_END_DONE);
     assert_string_equal(answer.token, "t+");
-    assert_int_equal(fs_read_at(answer.fd, names, sizeof(names) - 1, 0), 6);
-    assert_string_equal(names, "00\nff\n");
+    assert_int_equal(fs_read_at(answer.fd, names, sizeof(names) - 1, 0), sizeof(expected) - 1);
+    assert_string_equal(names, expected);
     close(answer.fd);
     assert_true(had_line(f, "GET /fleet?delimiter=%2F&list-type=2&prefix=v1%2Fk%2F HTTP/1.1"));
 }

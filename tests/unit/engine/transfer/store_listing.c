@@ -11,6 +11,7 @@
 #define DIRECTORY "v1/k"
 #define LIST "<?xml version=\"1.0\"?>\n<ListBucketResult xmlns=\"http://s3/\">"
 #define END "</ListBucketResult>"
+#define FILE(key) "<Contents><Key>" key "</Key></Contents>"
 #define LAST "<IsTruncated>false</IsTruncated>"
 #define MORE "<IsTruncated>true</IsTruncated>"
 
@@ -107,8 +108,10 @@ TEST_F(listing, names_of_files_and_directories_are_read)
     expect_names(f,
                  LIST "<Prefix>t/v1/k/</Prefix>" LAST
                       "<Contents><Key>t/v1/k/00ff</Key><Size>1</Size></Contents>"
+                      "<Contents><LastModified>2026-11-30T10:00:00.000Z</LastModified>"
+                      "<Size>4096</Size><Key>t/v1/k/00.idx</Key></Contents>"
                       "<CommonPrefixes><Prefix>t/v1/k/abc/</Prefix></CommonPrefixes>" END,
-                 "00ff\nabc\n");
+                 "00ff 1 18446744073709551615\n00.idx 4096 1796032800\nabc\n");
     assert_string_equal(f->token, "");
     expect_names(f, LIST LAST END, "");
 }
@@ -123,11 +126,10 @@ TEST_F(listing, the_token_of_the_next_page_is_read)
 TEST_F(listing, names_that_a_tree_does_not_have_are_left_out)
 {
     expect_names(f,
-                 LIST LAST "<Key>t/v1/k/../x</Key><Key>t/v1/k/A</Key><Key>t/v1/k/a b</Key>"
-                           "<Key>t/v1/k/.writing</Key><Key>t/v1/i/00</Key><Key>00</Key><Key></Key>"
-                           "<Key>/</Key><Key>k/00</Key><Key>t/v1/k/a&amp;</Key><Key>t/v1/k/</Key>"
-                           "<Key>t/v1/k/ok</Key>" END,
-                 "ok\n");
+                 LIST LAST FILE("t/v1/k/../x") FILE("t/v1/k/A") FILE("t/v1/k/a b")
+                     FILE("t/v1/k/.writing") FILE("t/v1/i/00") FILE("00") FILE("") FILE("/")
+                         FILE("k/00") FILE("t/v1/k/a&amp;") FILE("t/v1/k/") FILE("t/v1/k/ok") END,
+                 "ok 0 18446744073709551615\n");
 }
 
 /* If a list that is cut off counted as complete, a compaction would leave out kernels. */
