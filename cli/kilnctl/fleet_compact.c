@@ -63,6 +63,7 @@ static int print_json(const struct invocation *invocation, const struct fleet_co
     json_set_u64(json, "packs", c->packs);
     json_set_u64(json, "merged", c->merged);
     json_set_u64(json, "indices", c->indices);
+    json_set_u64(json, "dropped", c->dropped);
     json_set_u64(json, "refused", count_refused(c));
     if (found->code)
         json_set(json, "error", result_error_json(found));
@@ -79,6 +80,9 @@ static void print_text(const struct fleet_compaction *c)
            (unsigned long long)c->merged, (unsigned long long)c->indices);
     if (c->blocks)
         printf("%llu blocks of tuning records packed\n", (unsigned long long)c->blocks);
+    if (c->dropped)
+        printf("%llu kernels of the oldest packs left an index, because it is full\n",
+               (unsigned long long)c->dropped);
     for (size_t i = 0; i < FLEET_FAULTS; i++)
         if (c->refused[i])
             printf("%llu not packed: %s\n", (unsigned long long)c->refused[i],
@@ -164,9 +168,10 @@ const struct command command_fleet_compact = {
     .summary = "let hosts find the kernels that were pushed",
     .help =
         "Checks the kernels and tuning records that were added to the fleet's tree, packs\n"
-        "them, and writes and signs a new index of each target and compiler.  Merges small packs "
-        "if there are\n"
-        "many.  Kernels whose builder is not trusted are left out.  If one index is damaged, the\n"
+        "them, and writes and signs a new index of each target and compiler.  Merges small packs\n"
+        "if there are many.  Kernels whose builder is not trusted are left out, and after 'fleet\n"
+        "revoke', also those of the revoked key that were packed before.  If one index is "
+        "damaged, the\n"
         "others are still made.  Run it on one host.  The tree is in the directory DIR, or in an\n"
         "S3 store; the credentials for a URL come from the environment (AWS_ACCESS_KEY_ID and\n"
         "others, see docs/operations/fleet.md).  Needs no kilnd.",

@@ -36,6 +36,11 @@ struct shard_work {
     struct fleet_spool spool; /* owned; the records for the new packs */
     uint64_t kernels;         /* loose records in |spool| */
     bool has_more;            /* the spool is full, so another index must follow */
+    /* A key was revoked after |old| was made, so kernels that it signed leave the index. */
+    bool purges;
+    bool merges_small; /* |old| has many small packs */
+    bool merges_all;   /* the shard has series */
+    uint64_t revoked;  /* records of revoked keys that were seen */
     /* Owned; for each pack of |old|, whether |spool| has its records. */
     bool *merged;
     uint32_t merged_count;
@@ -162,8 +167,11 @@ static enum kiln_code spool_record(struct shard_work *w, struct bytes content,
         reader.shard = shard_of(w);
         rc = fleet_record_open(&reader, &record, key ? key : &record.claim.key, &raw, err);
     }
-    if (rc == KILN_CORRUPT)
+    if (rc == KILN_CORRUPT) {
         w->all->refused[reader.fault]++;
+        w->revoked += reader.fault == FLEET_FAULT_UNTRUSTED &&
+                      fleet_trust_has_revoked(w->all->trust, record.claim.builder);
+    }
     return rc ? rc : fleet_spool_add(&w->spool, content, &record.claim, err);
 }
 
@@ -260,12 +268,13 @@ static enum kiln_code spool_pack(struct shard_work *w, uint32_t number, struct b
 }
 
 /* Puts the records of one pack into the spool. A pack that is damaged or missing, or that has a
- * record which only a newer kiln can unpack, remains in the index. */
+ * record which only a newer kiln can unpack, remains in the index. So does a pack that is not small
+ * and has no record of a revoked key. */
 static enum kiln_code merge_pack(struct shard_work *w, uint32_t number, struct fleet_file *file,
                                  struct kiln_err *err)
 {
     const struct fleet_pack pack = fleet_index_pack(w->old, number);
-    uint64_t refused[FLEET_FAULTS];
+    uint64_t refused[FLEET_FAULTS], revoked = w->revoked;
     size_t before = w->spool.count;
     memcpy(refused, w->all->refused, sizeof(refused));
     fleet_name_pack(&pack.sha256, file->name);
@@ -273,10 +282,14 @@ static enum kiln_code merge_pack(struct shard_work *w, uint32_t number, struct f
     if (rc || !is_pack(w, file, &pack))
         return rc;
     rc = spool_pack(w, number, buffer_view(&file->content), err);
-    w->merged[number] = !rc;
-    w->merged_count += !rc;
-    if (rc != KILN_NOT_FOUND)
+    if (rc && rc != KILN_NOT_FOUND)
         return rc;
+    bool is_wanted =
+        w->merges_all || w->revoked > revoked || (w->merges_small && is_small(w, number));
+    w->merged[number] = !rc && is_wanted;
+    w->merged_count += w->merged[number];
+    if (w->merged[number])
+        return KILN_OK;
     fleet_spool_cut(&w->spool, before);
     memcpy(w->all->refused, refused, sizeof(refused));
     return KILN_OK;
@@ -299,15 +312,14 @@ static bool has_series(const struct shard_work *w)
 
 /* Merges the small packs if there are many of them, so that the number of packs does not grow
  * without end. In a shard with series, merges all packs, because new records may replace old
- * ones. */
+ * ones. After a revocation, examines all packs. */
 static enum kiln_code merge_packs(struct shard_work *w, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
-    bool merges_all = w->old && has_series(w);
-    if (!merges_all && count_small(w) <= SMALL_PACKS_MAX)
-        return KILN_OK;
-    for (uint32_t i = 0; !rc && i < fleet_index_packs(w->old); i++) {
-        if (!merges_all && !is_small(w, i))
+    w->merges_all = w->old && has_series(w);
+    w->merges_small = count_small(w) > SMALL_PACKS_MAX;
+    for (uint32_t i = 0; !rc && w->old && i < fleet_index_packs(w->old); i++) {
+        if (!w->merges_all && !w->purges && !(w->merges_small && is_small(w, i)))
             continue;
         if (fleet_spool_is_full(&w->spool))
             w->has_more = true;
@@ -333,14 +345,46 @@ static enum kiln_code settle_series(struct shard_work *w, struct kiln_err *err)
 
 /* ---- the new index ---- */
 
+/* Counts the kernels of each pack that is not merged. Returns the sum. */
+static uint64_t count_entries(const struct shard_work *w, uint32_t counts[FLEET_PACKS_MAX])
+{
+    uint64_t sum = 0;
+    memset(counts, 0, FLEET_PACKS_MAX * sizeof(*counts));
+    for (uint32_t i = 0; i < fleet_index_count(w->old); i++) {
+        uint16_t pack = fleet_index_entry(w->old, i).place.pack;
+        counts[pack] += !w->merged[pack];
+        sum += !w->merged[pack];
+    }
+    return sum;
+}
+
+/* Leaves out the oldest packs of a full index, which are the first, until the new kernels fit. So
+ * the fleet goes on to share new kernels, and forgets the oldest ones. */
+static void drop_oldest(struct shard_work *w, uint64_t added_packs)
+{
+    uint32_t counts[FLEET_PACKS_MAX];
+    uint64_t keys_max = w->all->keys_max ? w->all->keys_max : FLEET_KEYS_MAX;
+    uint64_t entries = count_entries(w, counts);
+    uint32_t packs = fleet_index_packs(w->old) - w->merged_count;
+    for (uint32_t i = 0; i < fleet_index_packs(w->old); i++) {
+        if (entries + w->spool.count <= keys_max && packs + added_packs <= FLEET_PACKS_MAX)
+            return;
+        if (w->merged[i])
+            continue;
+        w->merged[i] = true;
+        entries -= counts[i];
+        packs--;
+        w->all->dropped += counts[i];
+    }
+}
+
 static enum kiln_code reserve_index(struct shard_work *w, struct kiln_err *err)
 {
     uint32_t packs = w->old ? fleet_index_packs(w->old) : 0;
     uint32_t entries = w->old ? fleet_index_count(w->old) : 0;
     uint64_t added = w->spool.records.size / w->all->pack_max + 1;
-    if (packs - w->merged_count + added > FLEET_PACKS_MAX)
-        return kiln_fail(err, KILN_FULL, "the shard '%s' would have more than %u packs", w->id,
-                         FLEET_PACKS_MAX);
+    if (w->old)
+        drop_oldest(w, added);
     w->packs = calloc(packs + (size_t)added, sizeof(*w->packs));
     w->entries = calloc(entries + w->spool.count, sizeof(*w->entries));
     return w->packs && w->entries
@@ -416,12 +460,19 @@ static uint64_t next_epoch(const struct shard_work *w)
     return w->all->now > least ? w->all->now : least;
 }
 
+/* Returns the time of the new index. It stays the same until all packs are purged, so that the next
+ * step goes on with this. */
+static uint64_t time_of_index(const struct shard_work *w)
+{
+    return w->purges && w->has_more ? fleet_index_time(w->old) : w->all->now;
+}
+
 static enum kiln_code publish_index(struct shard_work *w, struct kiln_err *err)
 {
     char name[FLEET_NAME_MAX], text[FLEET_POINTER_MAX];
     struct fleet_index_draft draft = { .shard = shard_of(w),
                                        .epoch = next_epoch(w),
-                                       .time = w->all->now,
+                                       .time = time_of_index(w),
                                        .packs = w->packs,
                                        .pack_count = w->pack_count,
                                        .entries = w->entries,
@@ -455,7 +506,8 @@ static enum kiln_code collect_records(struct shard_work *w, struct kiln_err *err
     enum kiln_code rc = read_old(w, err);
     if (!rc)
         rc = store->ops->list(store, directory, note_loose, w, err);
-    if (rc || w->key_count == 0)
+    w->purges = w->old && fleet_trust_revoked_at(w->all->trust) >= fleet_index_time(w->old);
+    if (rc || (w->key_count == 0 && !w->purges))
         return rc;
     w->merged = calloc(FLEET_PACKS_MAX, sizeof(*w->merged));
     if (!w->merged)
@@ -469,7 +521,7 @@ static enum kiln_code collect_records(struct shard_work *w, struct kiln_err *err
 static enum kiln_code work_on_shard(struct shard_work *w, struct kiln_err *err)
 {
     enum kiln_code rc = collect_records(w, err);
-    if (rc || (w->kernels == 0 && !w->has_more)) /* nothing new */
+    if (rc || (w->kernels == 0 && !w->has_more && !w->purges)) /* nothing new */
         return rc;
     rc = write_packs(w, err);
     return rc ? rc : publish_index(w, err);

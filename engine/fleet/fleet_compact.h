@@ -22,6 +22,7 @@ struct fleet_compaction { /* the caller sets the members up to |context| */
     const struct fleet_signer *signer;
     uint64_t now;      /* seconds since 1970 */
     uint64_t pack_max; /* bytes; FLEET_PACK_MAX, except in tests */
+    uint32_t keys_max; /* kernels of an index; 0: FLEET_KEYS_MAX; smaller only in tests */
     /* Called for each shard that is left as it was, and for each pack that cannot be merged. |what|
      * is the id of the shard. */
     void (*problem)(void *context, const char *what, const char *why);
@@ -31,6 +32,7 @@ struct fleet_compaction { /* the caller sets the members up to |context| */
     uint64_t blocks; /* new records of shards with series (fleet_series.h) */
     uint64_t packs;  /* new packs */
     uint64_t merged; /* old packs whose records are in new packs now */
+    uint64_t dropped; /* kernels of the oldest packs, which left a full index */
     uint64_t problems;
     uint64_t refused[FLEET_FAULTS]; /* records that are not packed, by reason */
 };

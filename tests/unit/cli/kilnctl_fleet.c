@@ -158,7 +158,7 @@ TEST_F(kilnctl_fleet, results_are_printed_as_json)
     assert_int_equal(compact(f), KILN_E_OK);
     assert_string_equal(f->run.printed,
                         "{\"problems\":[],\"conditions\":true,\"kernels\":1,\"blocks\":0,"
-                        "\"packs\":1,\"merged\":0,\"indices\":1,\"refused\":0}\n");
+                        "\"packs\":1,\"merged\":0,\"indices\":1,\"dropped\":0,\"refused\":0}\n");
 }
 
 TEST_F(kilnctl_fleet, both_commands_need_a_key)

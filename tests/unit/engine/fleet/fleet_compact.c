@@ -113,7 +113,7 @@ static struct fleet_pushing push(struct fixture *f, unsigned first, unsigned end
 static void compact_damaged(struct fixture *f)
 {
     struct fleet_compaction *c = &f->compaction;
-    c->kernels = c->packs = c->merged = c->indices = c->problems= 0;
+    c->kernels = c->packs = c->merged = c->indices = c->problems = c->dropped = 0;
     memset(c->refused, 0, sizeof(c->refused));
     f->problems[0] = '\0';
     must(fleet_compact(c, &f->err), f->err);
@@ -596,6 +596,61 @@ TEST_F(compact, merging_leaves_out_kernels_of_a_revoked_builder)
     assert_int_equal(f->compaction.refused[FLEET_FAULT_UNTRUSTED], 1);
     KILN_AUTO(fleet_index) struct fleet_index *index = read_index(f);
     assert_int_equal(fleet_index_count(index), 18);
+}
+
+static void revoke_key(struct fixture *f, const struct fleet_signer *signer)
+{
+    char name[FLEET_REVOKED_NAME_MAX], path[512];
+    struct stat seen;
+    fleet_revoked_name(signer->key_id, name);
+    snprintf(path, sizeof(path), "%.400s/%s", f->keys, name);
+    must(fs_replace_file(path, bytes_of_text(""), 0644, &f->err), f->err);
+    assert_int_equal(stat(path, &seen), 0);
+    f->compaction.now = (uint64_t)seen.st_mtime + 1;
+    reread_keys(f);
+}
+
+/* As long as the index has a kernel of a revoked key, no host can add the kernel again. */
+TEST_F(compact, after_a_revocation_the_kernels_of_the_key_leave_the_index)
+{
+    struct fleet_signer bob = fleet_test_signer(4);
+    struct fleet_claim claim = claim_of(50);
+    fleet_test_trust(f->keys, &bob, &(struct fleet_test_key){ "bob", "*", false });
+    reread_keys(f);
+    push(f, 0, 2);
+    compact(f);
+    put_record(f, &claim);
+    push_as(f, &bob);
+    compact(f);
+    revoke_key(f, &bob);
+    compact(f);
+    assert_int_equal(f->compaction.indices, 1);
+    assert_int_equal(f->compaction.merged, 1); /* the pack with alice's kernels stays as it is */
+    KILN_AUTO(fleet_index) struct fleet_index *index = read_index(f);
+    assert_int_equal(fleet_index_count(index), 2);
+    expect_object(f, index, 0);
+    expect_object(f, index, 1);
+    f->compaction.now++;
+    compact(f);
+    assert_int_equal(f->compaction.indices, 0); /* done once */
+}
+
+TEST_F(compact, a_full_index_loses_its_oldest_packs)
+{
+    f->compaction.keys_max = 5;
+    push(f, 0, 2);
+    compact(f);
+    push(f, 2, 5);
+    compact(f);
+    assert_int_equal(f->compaction.dropped, 0);
+    push(f, 5, 6);
+    compact(f);
+    assert_int_equal(f->compaction.dropped, 2);
+    KILN_AUTO(fleet_index) struct fleet_index *index = read_index(f);
+    assert_int_equal(fleet_index_count(index), 4);
+    assert_int_equal(fleet_index_packs(index), 2);
+    for (unsigned i = 2; i < 6; i++)
+        expect_object(f, index, i);
 }
 
 TEST_F(compact, an_object_that_is_not_code_for_the_target_is_found)
