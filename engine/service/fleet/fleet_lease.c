@@ -87,24 +87,41 @@ static void end_waiting(struct fleet_query *query)
     leave_active(query);
 }
 
+static void give_up_waiting(struct fleet_query *query)
+{
+    end_waiting(query);
+    query_give_up(query);
+}
+
+/* Stops waiting for the other host, and requests no leases for REST_NS. If that host has crashed,
+ * waiting for its other leases would only cost time. */
+static void expire(struct fleet_query *query, uint64_t now_ns)
+{
+    struct fleet_leases *leases = leases_of(query->shard->engine);
+    leases->counts[FLEET_LEASE_EXPIRED]++;
+    leases->resume_ns = now_ns + REST_NS;
+    give_up_waiting(query);
+}
+
 static void on_loose(struct fleet_access *get)
 {
     struct fleet_query *query = query_of_access(get);
     struct engine *e = query->shard->engine;
     bool is_there = fleet_access_ended(e, get);
     query->is_requesting = false;
-    if (get->end == FLEET_END_ABSENT && query->answered && !e->draining)
-        return; /* fleet_leases_tick will look again */
-    end_waiting(query);
-    if (!is_there) {
-        query_give_up(query);
-        return;
-    }
-    query_verify(query);
+    bool is_awaited = get->end == FLEET_END_ABSENT && query->answered && !e->draining;
+    if (is_awaited && query->is_last_poll) {
+        expire(query, clock_monotonic_ns());
+    } else if (is_there) {
+        end_waiting(query);
+        query_verify(query);
+    } else if (!is_awaited) {
+        give_up_waiting(query);
+    } /* otherwise fleet_leases_tick will look again */
 }
 
 /* Requests the loose record that the other host will add. If the store does not answer in time,
- * this host compiles the kernel, too. */
+ * this host compiles the kernel, too. The last request is sent when the time is over. */
 static void poll_loose(struct fleet_query *query, uint64_t now_ns)
 {
     struct engine *e = query->shard->engine;
@@ -113,6 +130,9 @@ static void poll_loose(struct fleet_query *query, uint64_t now_ns)
     query->poll_pause_ns =
         query->poll_pause_ns < POLL_MAX_NS ? query->poll_pause_ns * 2 : POLL_MAX_NS;
     query->poll_ns = now_ns + query->poll_pause_ns;
+    if (query->poll_ns > query->wait_until_ns)
+        query->poll_ns = query->wait_until_ns;
+    query->is_last_poll = now_ns >= query->wait_until_ns;
     query->get = (struct fleet_access){ .size_max = FLEET_RECORD_MAX,
                                         .budget_ms = e->fleet->wait_ms,
                                         .slow = query_note_slow,
@@ -131,22 +151,6 @@ static void wait_for_host(struct fleet_query *query)
     poll_loose(query, now_ns);
 }
 
-static void give_up_waiting(struct fleet_query *query)
-{
-    end_waiting(query);
-    query_give_up(query);
-}
-
-/* Stops waiting for the other host, and requests no leases for REST_NS. If that host has crashed,
- * waiting for its other leases would only cost time. */
-static void expire(struct fleet_query *query, uint64_t now_ns)
-{
-    struct fleet_leases *leases = leases_of(query->shard->engine);
-    leases->counts[FLEET_LEASE_EXPIRED]++;
-    leases->resume_ns = now_ns + REST_NS;
-    give_up_waiting(query);
-}
-
 static void look_again(struct fleet_leases *leases, uint64_t now_ns)
 {
     LIST_EACH (&leases->active, struct fleet_query, link, query) {
@@ -154,8 +158,6 @@ static void look_again(struct fleet_leases *leases, uint64_t now_ns)
             continue;
         if (!query->answered)
             give_up_waiting(query);
-        else if (now_ns >= query->wait_until_ns)
-            expire(query, now_ns);
         else if (now_ns >= query->poll_ns)
             poll_loose(query, now_ns);
     }

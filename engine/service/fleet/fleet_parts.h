@@ -91,6 +91,7 @@ struct fleet_query {
     /* Used while another host compiles the kernel. |wait_until_ns| stays 0 if this host never
      * waits, and is UINT64_MAX until this host can soon compile the kernel itself. */
     uint64_t wait_until_ns, poll_ns, poll_pause_ns;
+    bool is_last_poll;
     bool is_requesting; /* a request for the lease, or for the loose record, has not ended */
     struct fleet_access get;
     struct task task;

@@ -242,6 +242,20 @@ TEST_F(lease, the_other_hosts_use_the_record_when_it_is_there)
     assert_int_equal(count(f, "shared"), 1);
 }
 
+/* The pauses between requests become longer, so a record may appear long after the last one. */
+TEST_F(lease, the_record_is_requested_once_more_when_the_time_is_over)
+{
+    make_record(f, "a.cl");
+    probe(f, FLEET_END_EXISTS);
+    lose_lease(f, "a.cl");
+    end_access(f, FLEET_END_ABSENT);
+    pass_time(f, 31);
+    assert_true(is_for(next_access(f), "v1/k/"));
+    serve_record(f);
+    assert_int_equal(last_result(&f->users.ann).tier, TIER_FLEET);
+    assert_int_equal(count(f, "expired"), 0);
+}
+
 TEST_F(lease, a_forged_record_is_not_used)
 {
     make_record(f, "a.cl");
@@ -260,6 +274,8 @@ TEST_F(lease, a_wait_in_vain_ends_with_a_compile_and_stops_further_waits)
     lose_lease(f, "a.cl");
     end_access(f, FLEET_END_ABSENT);
     pass_time(f, 31);
+    assert_false(is_compiling(f));
+    end_access(f, FLEET_END_ABSENT);
     assert_true(is_compiling(f));
     assert_int_equal(count(f, "expired"), 1);
     finish_compile(&f->users, "a.cl");
