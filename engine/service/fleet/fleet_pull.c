@@ -287,6 +287,8 @@ void fleet_pull_destroy(struct fleet_pull *p)
     free(p);
 }
 
+/* Also makes the pull wait for the shard's pointer if the index may be old: the index of a target
+ * that no job uses is not refreshed. */
 static void add_shard(struct fleet_pull *p, struct shard *shard)
 {
     for (unsigned i = 0; i < p->shard_count; i++)
@@ -294,6 +296,8 @@ static void add_shard(struct fleet_pull *p, struct shard *shard)
             return;
     if (!shard || p->shard_count == FLEET_SHARDS_MAX)
         return;
+    if (clock_monotonic_ns() - shard->refreshed_ns >= FLEET_REFRESH_NS)
+        shard->is_known = false;
     shard->queries++;
     p->shards[p->shard_count++] = shard;
 }

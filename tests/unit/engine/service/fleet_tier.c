@@ -776,6 +776,18 @@ TEST_F(fleet, a_pull_leaves_out_kernels_that_are_stored)
     expect_pull(f, "done", 1, 1);
 }
 
+TEST_F(fleet, a_pull_uses_the_newest_index)
+{
+    fetch_cold(f, "new.cl");
+    serve_all(f);
+    finish_compile(&f->users, "object");
+    push_kernels(f);
+    json_destroy(test_caller_ask(&f->users.admin, MESSAGE_clear, "{\"all\":true}"));
+    passed_ns += 100 * FLEET_POINTER_NS; /* no job used the index meanwhile */
+    pull(f, "{\"used\":true}");
+    expect_pull(f, "done", 0, 3);
+}
+
 TEST_F(fleet, a_pull_ends_at_its_limit)
 {
     pull(f, "{\"targets\":[\"" FIXTURE_TARGET "\"],\"bytes_max\":1}");
