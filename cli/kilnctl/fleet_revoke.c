@@ -7,6 +7,7 @@
 #include "common/base/fs.h"
 #include "common/base/hex.h"
 #include "common/base/units.h"
+#include "engine/manifest/manifest_keys.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,12 +35,32 @@ struct revocation {
     const char *directory;
     uint8_t id[FLEET_KEY_ID_SIZE];
     char digits[ID_DIGITS + 1], name[128], path[PATH_MAX];
+    bool is_known;     /* the directory has the key's own file */
     struct json *json; /* owned; the result */
 };
 
 static bool is_id(const char *word)
 {
     return strlen(word) == ID_DIGITS && strspn(word, "0123456789abcdef") == ID_DIGITS;
+}
+
+static bool note_key(void *context, const struct public_key *key)
+{
+    struct revocation *r = context;
+    uint8_t id[FLEET_KEY_ID_SIZE];
+    if (!hex_read(key->id, id, sizeof(id)) || memcmp(id, r->id, sizeof(id)) != 0)
+        return true;
+    r->is_known = true;
+    snprintf(r->name, sizeof(r->name), "%s", key->name);
+    return true;
+}
+
+/* Looks for the key in the directory, to notice an id with a typing error. */
+static void look_up_key(struct revocation *r)
+{
+    struct trusted_keys files;
+    struct kiln_err ignored = KILN_ERR_INIT;
+    (void)!keys_each(r->directory, note_key, r, &files, &ignored);
 }
 
 /* Finds the key's id. |word| is this id, the path of a .pub file, or the name of a key in the
@@ -207,6 +228,9 @@ static int print_result(const struct invocation *invocation, const struct revoca
              r->digits);
     output_clean(line, false);
     puts(line);
+    if (!r->is_known)
+        printf("note: no key in that directory has this id: compare it with 'key_id' in the key's "
+               "file\n");
     print_kernels(r);
     return KILN_E_OK;
 }
@@ -218,10 +242,12 @@ static int revoke_key(const struct invocation *invocation, struct revocation *r,
     if (rc)
         return rc;
     hex_write(r->id, sizeof(r->id), r->digits);
+    look_up_key(r);
     rc = write_mark(r, err);
     if (rc)
         return rc;
     json_set_text(r->json, "key_id", r->digits);
+    json_set_bool(r->json, "known", r->is_known);
     json_set_text(r->json, "file", r->path);
     rc = tell_kilnd(invocation, r, err);
     if (rc == KILN_E_UNAVAILABLE || rc == KILN_E_UNSUPPORTED)

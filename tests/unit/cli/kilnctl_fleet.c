@@ -369,6 +369,19 @@ TEST_F(kilnctl_fleet, the_kernels_of_a_revoked_key_are_removed_on_request)
     assert_says(f->run.printed, "\"indices\":1");
 }
 
+TEST_F(kilnctl_fleet, an_id_that_no_key_has_is_pointed_out)
+{
+    char pub[512], keys[512];
+    trust_alice(f, pub, keys);
+    script_revocation(keys, "{}");
+    assert_int_equal(RUN(&f->run, "fleet", "revoke", "0123456789abcdef", "--directory", keys),
+                     KILN_E_OK);
+    assert_says(f->run.printed, "no key in that directory has this id");
+    script_revocation(keys, "{}");
+    assert_int_equal(RUN(&f->run, "fleet", "revoke", pub, "--directory", keys), KILN_E_OK);
+    assert_null(strstr(f->run.printed, "no key in that directory"));
+}
+
 TEST_F(kilnctl_fleet, a_key_is_revoked_without_kilnd_too)
 {
     char pub[512], keys[512];
