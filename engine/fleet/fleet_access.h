@@ -43,8 +43,8 @@ struct fleet_access {
     void (*done)(struct fleet_access *access);
     bool is_slow;
     enum fleet_end end;
-    uint64_t
-        wait_s; /* with FLEET_END_BUSY: how long the store wants to be left alone; 0: unknown */
+    /* With FLEET_END_BUSY: how long the store wants to be left alone. 0: unknown. */
+    uint64_t wait_s;
     int fd; /* after reading: a memory file with the content; -1 unless |end| is FLEET_END_DONE */
     struct list_link link;
     uint64_t id, began_ms; /* private to the executor, like |link| */

@@ -29,9 +29,9 @@ struct fleet_compaction { /* the caller sets the members up to |context| */
     void *context;
     /* Results. */
     uint64_t indices, kernels;
-    uint64_t blocks; /* new records of shards with series (fleet_series.h) */
-    uint64_t packs;  /* new packs */
-    uint64_t merged; /* old packs whose records are in new packs now */
+    uint64_t blocks;  /* new records of shards with series (fleet_series.h) */
+    uint64_t packs;   /* new packs */
+    uint64_t merged;  /* old packs whose records are in new packs now */
     uint64_t dropped; /* kernels of the oldest packs, which left a full index */
     uint64_t problems;
     uint64_t refused[FLEET_FAULTS]; /* records that are not packed, by reason */

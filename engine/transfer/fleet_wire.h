@@ -12,8 +12,8 @@
  *            to delete a file: {"id", "name", "remove"};
  *            for the files in a directory: {"id", "name", "list", "token"}
  *   answer   {"id", "end", "tag", "token", "wait"}; with a memory file if a file or a list was
- *            read. A list has a line "NAME SIZE TIME" for each file (TIME in seconds since 1970), and
- *            "NAME" for each directory
+ *            read. A list has a line "NAME SIZE TIME" for each file, and "NAME" for each
+ *            directory. TIME is in seconds since 1970
  *
  * Ownership  the receiver owns a received descriptor
  * Threading  plain values
