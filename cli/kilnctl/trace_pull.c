@@ -138,7 +138,7 @@ static int pull(const struct invocation *invocation, struct pulling *p, struct k
         fleet_trust_read(o->trust ? o->trust : FLEET_KEYS_DIRECTORY, &p->trust, &why) ||
         codec_create(&p->codec, &why))
         return fail_as(err, &why);
-    int rc = fleet_place_open(invocation->words[1], &p->place, err);
+    int rc = fleet_place_open(invocation->words[1], FLEET_PLACE_READ, &p->place, err);
     if (!rc)
         rc = take_all(p, err);
     return rc ? rc : print_result(invocation, p, err);

@@ -74,7 +74,7 @@ static enum kiln_code push_trace(struct pushing *p, struct bytes name, struct by
     fleet_record_sign(&p->signer, record.data);
     fleet_shard_id(&claim.shard, id);
     fleet_name_loose(id, &claim.key, file);
-    return p->place.store->ops->add(p->place.store, file, buffer_view(&record), err);
+    return p->place.store->ops->add(p->place.store, file, buffer_view(&record), NULL, err);
 }
 
 static int push_traces(struct pushing *p, const struct trace_job *job, struct kiln_error *err)
@@ -123,7 +123,7 @@ static int push_job(const struct invocation *invocation, struct pushing *p, stru
     trace_job_print_damage(&job);
     if (codec_create(&p->codec, &why))
         return cli_fail(err, (int)why.code, "%s", why.text);
-    rc = fleet_place_open(invocation->words[1], &p->place, err);
+    rc = fleet_place_open(invocation->words[1], FLEET_PLACE_ADD, &p->place, err);
     if (!rc)
         rc = push_traces(p, &job, err);
     fleet_place_close(&p->place);

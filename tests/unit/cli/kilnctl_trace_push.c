@@ -6,6 +6,7 @@
 #include "cli/kilnctl/trace_tree.h"
 #include "common/base/fs.h"
 #include "engine/digest/sha256.h"
+#include "engine/fleet/fleet_directory.h"
 #include "engine/fleet/fleet_push.h"
 #include "engine/fleet/fleet_tree.h"
 #include "tests/support/fleet_keys.h"
@@ -174,13 +175,15 @@ static void push_record(struct fixture *f, const char *name, const char *text)
     const struct fleet_claim claim = { .key = sha256_of(bytes_of_text(text)),
                                        .shard = trace_shard("net"),
                                        .options = bytes_of_text(name) };
-    struct fleet_pushing pushing = { .signer = &f->signer };
+    int root = -1;
     buffer_init(&record, FLEET_RECORD_MAX);
     must(codec_create(&codec, &f->err), f->err);
     must(fleet_record_write(codec, &claim, bytes_of_text(text), &record, &f->err), f->err);
-    must(fleet_tree_open(f->tree, &pushing.root, &f->err), f->err);
+    must(fleet_tree_open(f->tree, &root, &f->err), f->err);
+    struct fleet_directory directory = fleet_directory_of(root);
+    struct fleet_pushing pushing = { .store = &directory.store, .signer = &f->signer };
     must(fleet_push(&pushing, record.data, record.size, &f->err), f->err);
-    close(pushing.root);
+    close(root);
 }
 
 TEST_F(trace_push, a_signed_record_cannot_write_outside_the_directory)
