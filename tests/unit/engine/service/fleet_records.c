@@ -88,10 +88,10 @@ static void become_reader(struct fleet_users *f)
     second++;
 }
 
-/* Lets a minute pass, in which the engine reads what has changed. */
+/* Lets enough time pass that the engine reads what has changed. */
 static void refresh(struct fleet_users *f)
 {
-    passed_ns += MINUTE_NS;
+    passed_ns += 2 * MINUTE_NS;
     for (int i = 0; i < 4; i++) {
         engine_tick(f->users.engine.engine);
         run_tasks(f);
