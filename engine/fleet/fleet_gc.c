@@ -11,6 +11,7 @@
 #include "engine/digest/sha256.h"
 #include "engine/fleet/fleet_pointer.h"
 #include "engine/fleet/fleet_record.h"
+#include "engine/fleet/fleet_series.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -317,6 +318,17 @@ static enum kiln_code judge_batch(struct collection *c, struct kiln_err *err)
     return rc;
 }
 
+/* Returns whether a compaction has left out a record, because a newer one of its series replaced
+ * it. Then an index was made a day or more after the record was written, and lacks it. */
+static bool is_replaced(const struct collection *c, const struct seen_file *file)
+{
+    if (!c->current)
+        return false;
+    const struct fleet_shard shard = fleet_index_shard(c->current);
+    return fleet_shard_has_series(&shard) &&
+           fleet_index_time(c->current) >= file->modified + FLEET_GC_GRACE_S;
+}
+
 static enum kiln_code judge_loose(struct collection *c, const struct seen_file *file,
                                   struct kiln_err *err)
 {
@@ -328,6 +340,8 @@ static enum kiln_code judge_loose(struct collection *c, const struct seen_file *
         return age_of(c, file->modified) >= FLEET_GC_GRACE_S
                    ? discard(c, file, FLEET_WASTE_LOOSE, err)
                    : KILN_OK;
+    if (is_replaced(c, file))
+        return discard(c, file, FLEET_WASTE_LOOSE, err);
     struct seen_file *unpacked = &c->unpacked[c->unpacked_count++];
     *unpacked = *file;
     unpacked->entry = unpacked->name + (file->entry - file->name);

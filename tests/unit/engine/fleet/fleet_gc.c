@@ -10,6 +10,7 @@
 #include "engine/fleet/fleet_gc.h"
 #include "engine/fleet/fleet_pointer.h"
 #include "engine/fleet/fleet_push.h"
+#include "engine/fleet/fleet_series.h"
 #include "engine/fleet/fleet_tree.h"
 #include "engine/fleet/fleet_verify.h"
 #include "tests/support/fleet_keys.h"
@@ -161,6 +162,44 @@ TEST_F(gc, a_loose_record_is_deleted_a_day_later_if_the_index_has_it)
     assert_int_equal(f->gc.unpacked, 1);
     assert_in_range(f->gc.unpacked_age_s, 60 * DAY_S, 60 * DAY_S + 60);
     expect_tree_is_whole(f, 1);
+}
+
+static void push_block(struct fixture *f, const char *content, uint64_t time,
+                       char name[FLEET_NAME_MAX])
+{
+    KILN_AUTO(codec) struct codec *codec = NULL;
+    BUFFER_AUTO struct buffer records;
+    struct fleet_pushing pushing = { .store = &f->directory.store, .signer = &f->signer };
+    char id[FLEET_SHARD_ID_SIZE];
+    const struct bytes raw = bytes_of_text(content);
+    const struct fleet_claim claim = {
+        .key = sha256_of(raw),
+        .shard =
+            fleet_shard_named(bytes_of_text("gfx90a"), FLEET_TUNING, bytes_of_text("gfx90a68")),
+        .options = bytes_of_text("host-0"),
+        .time = time,
+    };
+    buffer_init(&records, 1u << 20);
+    must(codec_create(&codec, &f->err), f->err);
+    must(fleet_record_write(codec, &claim, raw, &records, &f->err), f->err);
+    must(fleet_push(&pushing, records.data, records.size, &f->err), f->err);
+    fleet_shard_id(&claim.shard, id);
+    fleet_name_loose(id, &claim.key, name);
+}
+
+TEST_F(gc, a_block_that_a_newer_one_replaced_is_deleted)
+{
+    char old[FLEET_NAME_MAX], newer[FLEET_NAME_MAX];
+    const struct timespec times[] = { { .tv_nsec = UTIME_OMIT },
+                                      { .tv_sec = (time_t)clock_wall_s() - 2 * DAY_S } };
+    push_block(f, "old", 1, old);
+    push_block(f, "newer", 2, newer);
+    assert_int_equal(utimensat(f->root, old, times, 0), 0);
+    compact(f);
+    collect(f, 0, /* dry_run= */ false);
+    assert_int_equal(f->gc.files[FLEET_WASTE_LOOSE], 1);
+    assert_string_equal(f->last, old);
+    assert_int_equal(f->gc.unpacked, 0);
 }
 
 TEST_F(gc, a_dry_run_deletes_nothing)
