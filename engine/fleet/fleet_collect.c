@@ -10,6 +10,7 @@
 static enum kiln_code read_file(struct fleet_store *store, struct fleet_file *file, size_t size_max,
                                 struct kiln_err *err)
 {
+    file->offset = file->size = 0;
     buffer_init(&file->content, size_max);
     enum kiln_code rc = store->ops->read(store, file, 1, err);
     if (!rc && file->rc)
