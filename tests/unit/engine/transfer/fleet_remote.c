@@ -142,6 +142,7 @@ static void fail_all_but_the_last(struct fixture *f, const struct fleet_request 
 static void open_files(struct fleet_file *files, unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
+        files[i] = (struct fleet_file){ .offset = 0 };
         snprintf(files[i].name, sizeof(files[i].name), "v1/k/%u", i);
         buffer_init(&files[i].content, 100);
     }

@@ -54,9 +54,11 @@ struct fixture {
 static void *run_server(void *fixture)
 {
     struct fixture *f = fixture;
-    struct fleet_source source = { .url = &f->url,
-                                   .directory = -1,
-                                   .credentials = { "account:user", "secret", "", "region" } };
+    struct fleet_source source = {
+        .url = &f->url,
+        .directory = -1,
+        .credentials = { .id = "account:user", .secret = "secret", .region = "region" }
+    };
     if (f->expiration) {
         source.credentials.id[0] = '\0';
         source.provider.kind = STORE_PROVIDER_INSTANCE;
