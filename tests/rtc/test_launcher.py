@@ -495,6 +495,18 @@ def test_clang(launcher, kind):
 
 
 @pytest.mark.skipif(not REAL_CLANG, reason="clang-19 is not here")
+def test_the_options_that_cmake_gives(launcher):
+    launcher.write("k.hip", "#warning w\n__attribute__((device)) float n = N;\n")
+    options = ["-DN=1", "-I/usr/include", "-isystem", "/opt/include", "-O3", "-DNDEBUG",
+               "-std=gnu++17", "-fPIC", "-fcolor-diagnostics", "-MD", "-MT", "dir/k.o", "-MF",
+               "k.o.d"]
+    ends = launcher.check(REAL_CLANG, *options, *REAL_HIP, "-c", "k.hip")
+    assert ends == [STORED, ANSWERED]
+    printed = launcher.run(KILN_CC, REAL_CLANG, *options, *REAL_HIP, "-c", "k.hip")[2]
+    assert "\x1b[" in printed[1]  # in colours
+
+
+@pytest.mark.skipif(not REAL_CLANG, reason="clang-19 is not here")
 def test_the_dependency_file_of_clang(launcher):
     launcher.write("a.h", "#define N 1.0f\n")
     launcher.write("k.hip", '#include "a.h"\n__attribute__((device)) float n = N;\n')

@@ -12,7 +12,8 @@
 static const char clang_options[] =
     "-c -S -emit-llvm -x -target --target -mcpu --cuda-device-only --offload-device-only "
     "--cuda-gpu-arch --gpu-bundle-output --no-gpu-bundle-output -nostdlib -fPIC -fvisibility "
-    "-fno-exceptions -fno-rtti -MD -MMD -MP -MF -MT -MQ";
+    "-fno-exceptions -fno-rtti -MD -MMD -MP -MF -MT -MQ -fcolor-diagnostics "
+    "-fno-color-diagnostics -fdiagnostics-color -fno-diagnostics-color -Qunused-arguments -pipe";
 
 /* The next argument is the value of these options. */
 static const char clang_values[] = "-x -target -MF -MT -MQ";
