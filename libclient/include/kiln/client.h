@@ -88,7 +88,8 @@ struct kiln_status {
 /* Creates a client.  Does not connect yet, so the call succeeds even if no daemon is running. */
 int kiln_client_open(const struct kiln_client_options *options, struct kiln_client **ret_client,
                      struct kiln_error *err);
-/* Accepts NULL.  Kernels and plans obtained from the client stay valid. */
+/* Accepts NULL.  Kernels and plans obtained from the client stay valid.  After a find with
+ * KILN_FIND_SOON (<kiln/conv.h>), first waits until the client's thread has ended. */
 void kiln_client_close(struct kiln_client *client);
 
 /* Checks that the daemon answers; |ret_ns| (may be NULL) receives the round-trip time. */

@@ -224,6 +224,22 @@ TEST_F(soon, a_client_can_be_closed_while_its_thread_waits)
     assert_int_equal(f->device->memories, 0);
 }
 
+TEST_F(soon, plans_beyond_the_maximum_number_of_problems_are_final)
+{
+    test_setenv("KILN_SOON_BUDGET", "0");
+    for (uint32_t n = 1; n <= 4096; n++) {
+        f->problem.n = n;
+        must(conv_find(f), f->err);
+        assert_int_equal(kiln_conv_result_generation(f->result), 1);
+    }
+    f->problem.n = 4097;
+    must(conv_find(f), f->err);
+    assert_string_equal(solver_in(f), "ConvGood");
+    assert_int_equal(kiln_conv_result_generation(f->result), 0);
+    assert_int_equal(kiln_conv_result_recorded(f->result, &f->err), KILN_E_FULL);
+    assert_says(f->err.text, "4096");
+}
+
 TEST_F(soon, a_forked_child_can_close_the_client)
 {
     must(conv_find(f), f->err);
