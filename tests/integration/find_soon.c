@@ -52,46 +52,6 @@ static void expect_text(const struct json *json, const char *member, const char 
     assert_string_equal(json_get_text(json, member, ""), wanted);
 }
 
-static void wait_for_success(pid_t pid, int out, struct program_result *ret_result)
-{
-    size_t size = 0;
-    ssize_t count = 1;
-    while (count > 0 && size + 1 < sizeof(ret_result->output)) {
-        count = read(out, ret_result->output + size, sizeof(ret_result->output) - 1 - size);
-        size += count > 0 ? (size_t)count : 0;
-    }
-    ret_result->output[size] = '\0';
-    close(out);
-    ret_result->status = wait_program(pid);
-}
-
-/* The next job begins with the plan with which the first two ended. */
-TEST_F(soon, two_jobs_improve_a_plan_that_the_next_job_begins_with)
-{
-    pid_t pids[2];
-    int outs[2];
-    for (int i = 0; i < 2; i++)
-        pids[i] = start_program(&f->daemon, &outs[i], DRIVER, SOON, "--budget", "2s", NULL);
-    for (int i = 0; i < 2; i++) {
-        wait_for_success(pids[i], outs[i], &f->result);
-        const struct json *provisional = json_get(result_of(f), "provisional");
-        assert_true(json_get_bool(provisional, "tuned", false));
-    }
-    assert_true(daemon_stat(&f->daemon, "tuning_leases") >= 2);
-
-    driver(f, "-t", "0");
-    char solver[64], config[128];
-    const struct json *r = result_of(f);
-    snprintf(solver, sizeof(solver), "%s", json_get_text(r, "solver", ""));
-    snprintf(config, sizeof(config), "%s", json_get_text(r, "config", ""));
-    test_setenv("KILN_PLANS", "frozen");
-    driver(f, SOON);
-    r = result_of(f);
-    assert_null(json_get(r, "provisional"));
-    expect_text(r, "solver", solver);
-    expect_text(r, "config", config);
-}
-
 static bool has_tried(void *context)
 {
     struct fixture *f = context;
@@ -104,7 +64,8 @@ static bool has_tried(void *context)
     return count >= 4;
 }
 
-TEST_F(soon, a_job_that_is_killed_while_it_tunes_costs_no_config)
+/* Kills a job while it tunes. The second job goes on, and the third begins with its plan. */
+TEST_F(soon, a_job_improves_a_plan_that_the_next_job_begins_with)
 {
     int out;
     pid_t pid = start_program(&f->daemon, &out, DRIVER, SOON, "--budget", "10m", NULL);
@@ -114,7 +75,19 @@ TEST_F(soon, a_job_that_is_killed_while_it_tunes_costs_no_config)
     kill(pid, SIGKILL);
     wait_program(pid);
     close(out);
+
     driver(f, SOON, "--budget", "1s");
-    const struct json *provisional = json_get(result_of(f), "provisional");
-    assert_true(json_get_bool(provisional, "tuned", false));
+    const struct json *r = result_of(f);
+    assert_true(json_get_bool(json_get(r, "provisional"), "tuned", false));
+    assert_true(daemon_stat(&f->daemon, "tuning_leases") >= 2);
+    char solver[64], config[128];
+    snprintf(solver, sizeof(solver), "%s", json_get_text(r, "solver", ""));
+    snprintf(config, sizeof(config), "%s", json_get_text(r, "config", ""));
+
+    test_setenv("KILN_PLANS", "frozen");
+    driver(f, SOON);
+    r = result_of(f);
+    assert_null(json_get(r, "provisional"));
+    expect_text(r, "solver", solver);
+    expect_text(r, "config", config);
 }
