@@ -22,6 +22,8 @@
  * ATTEMPTS_MAX times in all. */
 #define ATTEMPTS_MAX 3u
 #define RETRY_NS 1000000000ull
+/* The name under which a find is leased, in place of a solver's. */
+#define FIND_LEASE "find"
 
 enum stage { STAGE_FIND, STAGE_TUNE, STAGE_TUNED };
 
@@ -32,7 +34,9 @@ struct soon_watch {
     struct problem wire;
     /* |device| is a counted reference; texts are owned */
     struct kiln_conv_options options;
-    unsigned attempts; /* used only by the thread */
+    /* used only by the thread */
+    unsigned attempts;
+    bool is_postponed; /* another process measured the problem when the thread asked last */
     /* The members below are guarded by the lock. */
     struct kiln_plan *plan; /* owned: the best plan so far */
     enum stage stage;
@@ -151,13 +155,18 @@ static struct soon_watch *create_watch(struct soon *s, const struct work *work)
 
 /* ---- the thread ---- */
 
+static bool comes_before(const struct soon_watch *a, const struct soon_watch *b)
+{
+    return a->stage < b->stage || (a->stage == b->stage && !a->is_postponed && b->is_postponed);
+}
+
 /* Returns the watched problem to measure next, or NULL if there is none.  A find gains more than a
  * tune, so every problem is found before the first one is tuned. */
 static struct soon_watch *choose_watch(const struct soon *s)
 {
     struct soon_watch *best = NULL;
     LIST_EACH (&s->watches, struct soon_watch, link, w) {
-        if (w->stage != STAGE_TUNED && (!best || w->stage < best->stage))
+        if (w->stage != STAGE_TUNED && (!best || comes_before(w, best)))
             best = w;
     }
     return best;
@@ -228,6 +237,9 @@ static enum kiln_code run_stage(struct soon_watch *w, enum stage stage, struct k
     options.context = w->soon;
     if (stage == STAGE_FIND)
         options.budget_ms = 0;
+    /* Records that others make now do not contain a similar problem's plan, so measure it. */
+    if (kiln_plan_source(incumbent) == KILN_PLAN_NEAREST)
+        options.mode = KILN_FIND_NORMAL;
     rc = work_run(&given, &options, stage == STAGE_TUNE, ret_result, err);
     kiln_stream_destroy(options.stream);
     return rc;
@@ -244,6 +256,77 @@ static enum stage stage_after(struct soon_watch *w, enum stage stage, enum kiln_
     return rc == KILN_GPU_FAULT ? STAGE_TUNED : stage + 1;
 }
 
+static void improve(struct soon_watch *w, enum stage stage, struct kiln_plan *incumbent)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    struct kiln_conv_result *result = NULL;
+    enum kiln_code rc = run_stage(w, stage, incumbent, &result, &err);
+    enum stage next = stage_after(w, stage, rc);
+    publish(w, result ? kiln_conv_result_plan(result) : NULL, next);
+    kiln_conv_result_free(result);
+}
+
+/* ---- sharing finds ---- */
+
+/* Returns whether other processes of the user can use the measurements of a find. */
+static bool is_shared(const struct soon_watch *w, const struct kiln_plan *incumbent)
+{
+    const struct kiln_conv_options *o = &w->options;
+    return !o->no_record && o->tier == KILN_TUNING_USER && !o->toolchain && !o->solver &&
+           kiln_device_database_id(o->device)[0] &&
+           kiln_plan_source(incumbent) != KILN_PLAN_NEAREST;
+}
+
+/* Requests the right to find the problem.  Returns false if another process has it.  If kilnd does
+ * not grant leases, this process finds the problem without one. */
+static bool take_find(const struct soon_watch *w, struct kiln_lease *ret_lease)
+{
+    struct kiln_error unused;
+    const struct kiln_lease_request request = { .size = sizeof(request),
+                                                .database_id =
+                                                    kiln_device_database_id(w->options.device),
+                                                .solver = FIND_LEASE,
+                                                .share = KILN_SHARE_NONE,
+                                                .timeout_ms = w->options.timeout_ms };
+    int rc = kiln_lease_take(w->soon->client, &w->problem, &request, ret_lease, &unused);
+    if (rc)
+        ret_lease->state = KILN_LEASE_DONE;
+    return ret_lease->state != KILN_LEASE_TAKEN;
+}
+
+/* Ends the lease.  The measurements are recorded already, so that the report has none. */
+static void end_find(const struct soon_watch *w, const struct kiln_lease *lease)
+{
+    struct kiln_error unused;
+    struct kiln_lease next = { .size = sizeof(next) };
+    if (lease->state == KILN_LEASE_GRANTED)
+        (void)kiln_lease_report(w->soon->client, lease, NULL, &next, &unused);
+}
+
+static void resume_all(struct soon *s)
+{
+    pthread_mutex_lock(&s->mutex);
+    LIST_EACH (&s->watches, struct soon_watch, link, w)
+        w->is_postponed = false;
+    pthread_mutex_unlock(&s->mutex);
+}
+
+/* Finds a problem, unless another process of the user does.  The thread then continues with other
+ * problems, and uses the records of that process later. */
+static void find_shared(struct soon_watch *w, struct kiln_plan *incumbent)
+{
+    struct kiln_lease lease = { .size = sizeof(lease), .state = KILN_LEASE_DONE };
+    if (w->is_postponed) { /* and so is every other problem that was not found yet */
+        pace_wait(&w->soon->pace, RETRY_NS);
+        resume_all(w->soon);
+    } else if (is_shared(w, incumbent) && !take_find(w, &lease)) {
+        w->is_postponed = true;
+    } else {
+        improve(w, STAGE_FIND, incumbent);
+        end_find(w, &lease);
+    }
+}
+
 static void *improve_plans(void *context)
 {
     struct soon *s = context;
@@ -251,12 +334,10 @@ static void *improve_plans(void *context)
     struct soon_watch *w;
     enum stage stage;
     while ((w = next_watch(s, &incumbent, &stage))) {
-        struct kiln_err err = KILN_ERR_INIT;
-        struct kiln_conv_result *result = NULL;
-        enum kiln_code rc = run_stage(w, stage, incumbent, &result, &err);
-        enum stage next = stage_after(w, stage, rc);
-        publish(w, result ? kiln_conv_result_plan(result) : NULL, next);
-        kiln_conv_result_free(result);
+        if (stage == STAGE_FIND)
+            find_shared(w, incumbent);
+        else
+            improve(w, stage, incumbent);
         kiln_plan_unref(incumbent);
     }
     return NULL;

@@ -193,11 +193,37 @@ static void answer_put(struct conv_fixture *f, const struct fake_request *rq)
     reply(rq, MESSAGE_recorded, &body);
 }
 
+#define FIND_LEASE 7
+
+/* Answers requests for the right to find the problem, and its return.  Returns false for leases of
+ * solvers. */
+static bool answer_find_lease(struct conv_fixture *f, const struct fake_request *rq)
+{
+    bool is_report = rq->header.type == MESSAGE_tuning_report;
+    struct reader r = reader_of(rq->body);
+    bool is_find = is_report ? message_tuning_report_read(&r).lease == FIND_LEASE
+                             : bytes_equal_text(message_tuning_lease_read(&r).solver, "find");
+    const struct message_leased m = { .state = is_report               ? LEASE_RESULT_DONE
+                                               : f->is_found_elsewhere ? LEASE_RESULT_TAKEN
+                                                                       : LEASE_RESULT_GRANTED,
+                                      .lease = FIND_LEASE };
+    BUFFER_AUTO struct buffer body;
+    buffer_init(&body, 4096);
+    if (!is_find)
+        return false;
+    message_leased_write(&body, &m);
+    reply(rq, MESSAGE_leased, &body);
+    f->find_leases += !is_report;
+    return true;
+}
+
 static void answer_lease(struct conv_fixture *f, const struct fake_request *rq)
 {
     bool is_report = rq->header.type == MESSAGE_tuning_report;
     /* Like an older kilnd, grants the same share of the configs again, until the client reports
      * it. */
+    if (answer_find_lease(f, rq))
+        return;
     unsigned share = is_report ? ++f->reports : f->reports;
     BUFFER_AUTO struct buffer body;
     buffer_init(&body, 4096);

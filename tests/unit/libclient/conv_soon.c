@@ -145,6 +145,18 @@ TEST_F(soon, two_processes_measure_different_configs)
     }
 }
 
+TEST_F(soon, a_problem_that_another_process_finds_is_not_measured_meanwhile)
+{
+    f->is_found_elsewhere = true;
+    must(conv_find(f), f->err);
+    WAIT_FOR(f->find_leases >= 2);
+    assert_int_equal(f->device->launches, 0);
+    assert_string_equal(solver_in(f), "ConvGood");
+    f->is_found_elsewhere = false;
+    wait_until("the end of tuning", is_tuned, f);
+    assert_string_equal(solver_in(f), "ConvBetter");
+}
+
 TEST_F(soon, frozen_plans_never_change)
 {
     f->options.frozen = 1;
