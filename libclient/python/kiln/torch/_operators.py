@@ -21,7 +21,8 @@ RECALL_WAIT_S = 0.5
 ERROR_MAX = 300  # characters of a model's error; TorchScript's begin with long traces
 ALIGNMENT = 16  # bytes; what kiln_run_launch_native requires of each tensor
 OPERATORS = ("convolution", "convolution_backward")
-KILN, POSTPONED = State.KILN, State.POSTPONED  # an attribute of a class takes longer to read
+# An attribute of a class takes longer to read.
+KILN, POSTPONED, ORIGINAL = State.KILN, State.POSTPONED, State.ORIGINAL
 COMPOSITE = "CompositeExplicitAutograd"  # PyTorch's own implementations, for every device
 
 
@@ -203,7 +204,7 @@ class Operators:
             choice.settle(str(error))
         return None
 
-    # ---- the operators; a call that kiln runs executes only this code ----
+    # ---- the operators; a call whose choice is made executes only this code ----
 
     def convolution(self, x: Tensor, w: Tensor, bias: Optional[Tensor], stride: Sequence[int],
                     padding: Sequence[int], dilation: Sequence[int], transposed: bool,
@@ -215,6 +216,10 @@ class Operators:
             made = self._compute(choice, x, w, bias)
             if made is not None:
                 return made
+        elif choice is not None and choice.state is ORIGINAL:
+            choice.original_calls += 1
+            output: Tensor = torch._convolution(x, w, bias, *rest[:6], *choice.flags)
+            return output
         return self._convolve(choice, x, w, bias, rest)
 
     def convolution_backward(self, dy: Tensor, x: Tensor, w: Tensor,
@@ -225,6 +230,12 @@ class Operators:
         rest = (tuple(stride), tuple(padding), tuple(dilation), transposed, tuple(output_padding),
                 groups)
         of_x, of_w = choices = self._gradients(dy, x, w, rest, output_mask)
+        if (of_x is None or of_x.state is ORIGINAL) and (of_w is None or of_w.state is ORIGINAL):
+            for choice in choices:
+                if choice is not None:
+                    choice.original_calls += 1
+            both: Result = self._backward(dy, x, w, bias_sizes, *rest, output_mask)
+            return both
         dx = dw = None
         if of_x is not None and (of_x.state is KILN or _postpones(of_x)):
             dx = self._compute(of_x, dy, w)
