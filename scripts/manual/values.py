@@ -20,14 +20,16 @@ _OF_COMMANDS = {
 _WORDS_OF_COMMANDS = {"pkg show": "package", "pkg verify": "package", "pkg rm": "package",
                       "run": "file", "fleet revoke": "file",
                       "trace show": "job", "trace diff": "job",
-                      "trace prefetch": "job", "trace find": "job", "trace pack": "job"}
+                      "trace prefetch": "job", "trace find": "job", "trace pack": "job",
+                      "trace push": "job", "trace pull": "directory"}
 _VALUES = {
     "FILE": "file", "PATH": "file", "OUT": "file", "PACKAGE": "file", "A": "file", "B": "file",
     "DIR": "directory", "DIRS": "directory",
     "JOB": "job", "KEY": "key", "KEY-PREFIX": "key", "TARGET": "target", "TARGETS": "target",
     "ID": "database_id", "USER": "user", "GROUP": "group",
     "URL": "none", "NAME": "none", "PROBLEM": "none", "TIME": "none", "SIZE": "none", "N": "none",
-    "HEX": "none", "UID": "none", "TEXT": "none", "VERSION": "none", "WORD": "none",
+    "HEX": "none", "LIBRARY": "none", "UID": "none", "TEXT": "none", "VERSION": "none",
+    "WORD": "none",
 }
 _SETTINGS = {  # settings whose kind of value is more specific than their type
     "socket_group": "group", "publish_group": "group", "admin_group": "group",

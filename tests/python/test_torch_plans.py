@@ -238,8 +238,8 @@ def line_of(**fields):
     return json.dumps({"key": "a", **dataclasses.asdict(RECORD), **fields}) + "\n"
 
 
-WRONG_TYPES = [line_of(kiln=1), line_of(kiln_us=None), line_of(reason=3), line_of(shape=["x"]), line_of(strides=[1]),
-               line_of(shape=[1, -2, 3, 4])]
+WRONG_TYPES = [line_of(kiln=1), line_of(kiln_us=None), line_of(reason=3), line_of(shape=["x"]),
+               line_of(strides=[1]), line_of(shape=[1, -2, 3, 4])]
 
 
 @pytest.mark.parametrize("damage", ["\n", "{\n", "[]\n", '{"key": "a"}\n', "\xff\n", "{}\n",

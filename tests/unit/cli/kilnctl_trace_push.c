@@ -107,7 +107,7 @@ static void expect_file(struct fixture *f, const char *job, const char *name, bo
 TEST_F(trace_push, another_user_gets_the_traces_of_a_job)
 {
     push_as_alice(f);
-    assert_says(f->run.printed, "traces of the job 'net': 1");
+    assert_says(f->run.printed, "'net': 1");
     compact(f);
     become(f, "bob");
     must(pull(f, "net"), f->run.err);

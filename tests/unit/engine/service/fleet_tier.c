@@ -19,48 +19,9 @@ static uint64_t passed_ns;
 
 WRAP(uint64_t, clock_monotonic_ns, void) { return __real_clock_monotonic_ns() + passed_ns; }
 
-static void restart_with_fleet(struct fleet_users *f)
-{
-    users_stop(&f->users);
-    f->users.engine.options.has_fleet = true;
-    f->users.engine.options.fleet_keys = f->keys;
-    users_start(&f->users);
-}
-
-static void fill_tree(struct fleet_users *f)
-{
-    compile_program(&f->users.ann, "a.cl");
-    compile_program(&f->users.ann, "b.cl");
-    push_kernels(f);
-    json_destroy(test_caller_ask(&f->users.admin, MESSAGE_clear, "{\"all\":true}"));
-}
-
-/* An engine with a fleet. The fleet's store has the kernels "a.cl" and "b.cl", but the engine's
- * own store does not. */
-SET_UP_OF(fleet_set_up, struct fleet_users)
-{
-    make_tree(f);
-    users_open(&f->users, /* describe= */ true);
-    fill_tree(f);
-    restart_with_fleet(f);
-}
-FIXTURE_OF(fleet, struct fleet_users, fleet_set_up, NULL);
-
-static void fetch_cold(struct fleet_users *f, const char *program)
-{
-    test_caller_forget_replies(&f->users.ann);
-    fetch_program(&f->users.ann, 7, program);
-}
-
 static bool is_compiling(const struct fleet_users *f)
 {
     return !list_is_empty(&f->users.engine.executor.compiles);
-}
-
-static void expect_tier(struct fleet_users *f, enum tier tier)
-{
-    assert_int_equal(f->users.ann.reply_count, 1);
-    assert_int_equal(last_result(&f->users.ann).tier, tier);
 }
 
 TEST_F(fleet, a_kernel_of_the_fleet_is_not_compiled)
@@ -679,11 +640,6 @@ TEST_F(fleet, the_kernels_of_one_key_can_be_listed_and_removed)
     assert_int_equal(json_get_u64(all, "kernels", 0), 2);
 }
 
-static struct json *ask_status(struct fleet_users *f)
-{
-    return test_caller_ask(&f->users.ann, MESSAGE_status, NULL);
-}
-
 TEST_F(fleet, status_describes_the_indices)
 {
     fetch_cold(f, "a.cl");
@@ -731,77 +687,6 @@ TEST_F(fleet, status_says_why_an_index_is_not_used)
     assert_says(json_get_text(shard, "trouble", ""), "no trusted key");
     assert_null(json_get(shard, "epoch"));
     finish_compile(&f->users, "object");
-}
-
-static const struct json *pull_of(const struct json *status)
-{
-    return json_get(json_get(status, "fleet"), "pull");
-}
-
-static void expect_pull(struct fleet_users *f, const char *state, uint64_t present,
-                        uint64_t fetched)
-{
-    KILN_AUTO(json) struct json *status = ask_status(f);
-    assert_string_equal(json_get_text(pull_of(status), "state", ""), state);
-    assert_int_equal(json_get_u64(pull_of(status), "present", 99), present);
-    assert_int_equal(json_get_u64(pull_of(status), "fetched", 99), fetched);
-}
-
-static void pull(struct fleet_users *f, const char *question)
-{
-    json_destroy(test_caller_ask(&f->users.admin, MESSAGE_fleet_pull, question));
-    for (int i = 0; i < 10; i++) {
-        engine_tick(f->users.engine.engine);
-        run_tasks(f);
-        serve_all(f);
-    }
-}
-
-TEST_F(fleet, a_pull_copies_all_kernels_of_a_target)
-{
-    pull(f, "{\"targets\":[\"" FIXTURE_TARGET "\"]}");
-    expect_pull(f, "done", 0, 2);
-    unsigned before = count_gets(f);
-    fetch_cold(f, "a.cl");
-    serve_all(f);
-    expect_tier(f, TIER_DISK);
-    assert_int_equal(count_gets(f), before);
-}
-
-TEST_F(fleet, a_pull_leaves_out_kernels_that_are_stored)
-{
-    fetch_cold(f, "a.cl");
-    serve_all(f);
-    pull(f, "{\"used\":true}");
-    expect_pull(f, "done", 1, 1);
-}
-
-TEST_F(fleet, a_pull_uses_the_newest_index)
-{
-    fetch_cold(f, "new.cl");
-    serve_all(f);
-    finish_compile(&f->users, "object");
-    push_kernels(f);
-    json_destroy(test_caller_ask(&f->users.admin, MESSAGE_clear, "{\"all\":true}"));
-    passed_ns += 100 * FLEET_POINTER_NS; /* no job used the index meanwhile */
-    pull(f, "{\"used\":true}");
-    expect_pull(f, "done", 0, 3);
-}
-
-TEST_F(fleet, a_pull_ends_at_its_limit)
-{
-    pull(f, "{\"targets\":[\"" FIXTURE_TARGET "\"],\"bytes_max\":1}");
-    expect_pull(f, "limit", 0, 0);
-}
-
-TEST_F(fleet, a_pull_ends_when_the_store_fails)
-{
-    json_destroy(test_caller_ask(&f->users.admin, MESSAGE_fleet_pull,
-                                 "{\"targets\":[\"" FIXTURE_TARGET "\"]}"));
-    test_caller_refused(&f->users.admin, MESSAGE_fleet_pull, "{}", KILN_BUSY, "another pull");
-    fake_executor_fleet_failed(next_get(f), FLEET_END_UNREACHABLE);
-    engine_tick(f->users.engine.engine);
-    expect_pull(f, "failed", 0, 0);
 }
 
 static struct shard *open_shard(struct fleet_users *f, unsigned number)

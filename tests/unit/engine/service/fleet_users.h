@@ -124,3 +124,47 @@ static inline void serve_all(struct fleet_users *f)
     while (next_get(f))
         serve_one(f);
 }
+
+static inline void restart_with_fleet(struct fleet_users *f)
+{
+    users_stop(&f->users);
+    f->users.engine.options.has_fleet = true;
+    f->users.engine.options.fleet_keys = f->keys;
+    users_start(&f->users);
+}
+
+static inline void fill_tree(struct fleet_users *f)
+{
+    compile_program(&f->users.ann, "a.cl");
+    compile_program(&f->users.ann, "b.cl");
+    push_kernels(f);
+    json_destroy(test_caller_ask(&f->users.admin, MESSAGE_clear, "{\"all\":true}"));
+}
+
+/* An engine with a fleet. The fleet's store has the kernels "a.cl" and "b.cl", but the engine's
+ * own store does not. */
+SET_UP_OF(fleet_set_up, struct fleet_users)
+{
+    make_tree(f);
+    users_open(&f->users, /* describe= */ true);
+    fill_tree(f);
+    restart_with_fleet(f);
+}
+FIXTURE_OF(fleet, struct fleet_users, fleet_set_up, NULL);
+
+static inline void fetch_cold(struct fleet_users *f, const char *program)
+{
+    test_caller_forget_replies(&f->users.ann);
+    fetch_program(&f->users.ann, 7, program);
+}
+
+static inline struct json *ask_status(struct fleet_users *f)
+{
+    return test_caller_ask(&f->users.ann, MESSAGE_status, NULL);
+}
+
+static inline void expect_tier(struct fleet_users *f, enum tier tier)
+{
+    assert_int_equal(f->users.ann.reply_count, 1);
+    assert_int_equal(last_result(&f->users.ann).tier, tier);
+}
