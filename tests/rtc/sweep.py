@@ -14,7 +14,7 @@ import generated
 from conftest import BUILD, Daemon
 
 HERE = pathlib.Path(__file__).resolve().parent
-NVRTC = pathlib.Path("/usr/local/cuda/lib64/libnvrtc.so.13")
+NVRTC = pathlib.Path(os.environ.get("KILN_RTC_NVRTC", "/usr/local/cuda/lib64/libnvrtc.so.13"))
 PRELOAD = BUILD / "lib/libkiln-rtc.so.0"
 BATCH = 50
 BATCH_MAX_S = 900
