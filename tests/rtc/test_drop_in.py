@@ -59,12 +59,12 @@ def test_it_counts_compiles_and_answers(daemon, tmp_path, monkeypatch, capsys):
     counts = {line.split(",")[1].split(":")[0].strip(): line.rpartition("; ")[2]
               for line in capsys.readouterr().out.splitlines()}
     assert counts == {
-        "plain": "0 answered, 0 stored, 0 compiled without kilnd",
-        "filled": "0 answered, 0 stored, 0 compiled without kilnd",
-        "cold": "0 answered, 3 stored, 0 compiled without kilnd",
-        "warm": "3 answered, 0 stored, 0 compiled without kilnd",
-        "plain-eight": "0 answered, 0 stored, 0 compiled without kilnd",
-        "eight": "21 answered, 3 stored, 0 compiled without kilnd"}
+        "plain": "0 answered, 0 stored, 0 compiled without kilnd, 0 by kilnd",
+        "filled": "0 answered, 0 stored, 0 compiled without kilnd, 0 by kilnd",
+        "cold": "0 answered, 3 stored, 0 compiled without kilnd, 0 by kilnd",
+        "warm": "3 answered, 0 stored, 0 compiled without kilnd, 0 by kilnd",
+        "plain-eight": "0 answered, 0 stored, 0 compiled without kilnd, 0 by kilnd",
+        "eight": "21 answered, 3 stored, 0 compiled without kilnd, 0 by kilnd"}
 
 
 def test_it_fails_if_results_differ(daemon, tmp_path, monkeypatch, capsys):
