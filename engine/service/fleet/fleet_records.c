@@ -26,6 +26,7 @@ struct device {
     struct digest taken; /* names the index whose records the host has; zeros: none */
     uint64_t taken_keys; /* number of the keys with which they were verified */
     uint64_t retry_ns;
+    uint64_t began_ns; /* when a client first named the device */
     bool is_busy;
     uint64_t problems, entries; /* of the last merge */
     /* Used while records are read. */
@@ -84,18 +85,17 @@ static struct shard *hold_shard(struct engine *e, const char *database_id)
     return shard;
 }
 
-/* Returns a new device. If there are too many, replaces one for which the fleet has nothing: users
- * choose the ids, so they must not keep out the devices of others. */
-static struct device *take_place(struct fleet_records *records)
+/* Returns a place for a new device. If there are too many, this is the place of one for which the
+ * fleet has nothing: users choose the ids, so they must not keep out the devices of others. A
+ * device stays for a minute at least, because each new one costs requests to the store. */
+static struct device *find_place(struct fleet_records *records, uint64_t now_ns)
 {
     if (records->count < FLEET_DEVICES_MAX)
-        return &records->devices[records->count++];
+        return &records->devices[records->count];
     for (unsigned i = 0; i < records->count; i++) {
         struct device *d = &records->devices[i];
-        if (d->is_busy || d->shard->index)
-            continue;
-        d->shard->queries--;
-        return d;
+        if (!d->is_busy && !d->shard->index && now_ns - d->began_ns >= FLEET_REFRESH_NS)
+            return d;
     }
     return NULL;
 }
@@ -108,14 +108,16 @@ void fleet_records_want(struct engine *e, const char *database_id)
     for (unsigned i = 0; i < records->count; i++)
         if (strcmp(records->devices[i].database_id, database_id) == 0)
             return;
-    struct shard *shard = hold_shard(e, database_id);
-    struct device *d = shard ? take_place(records) : NULL;
-    if (!d) {
-        if (shard)
-            shard->queries--;
+    const uint64_t now_ns = clock_monotonic_ns();
+    struct device *d = find_place(records, now_ns);
+    struct shard *shard = d ? hold_shard(e, database_id) : NULL;
+    if (!shard)
         return;
-    }
-    *d = (struct device){ .records = records, .shard = shard };
+    if (d == &records->devices[records->count])
+        records->count++;
+    else
+        d->shard->queries--;
+    *d = (struct device){ .records = records, .shard = shard, .began_ns = now_ns };
     snprintf(d->database_id, sizeof(d->database_id), "%s", database_id);
 }
 

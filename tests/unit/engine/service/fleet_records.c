@@ -416,3 +416,31 @@ TEST_F(records, a_truncated_pack_is_counted)
     assert_int_equal(metric(f, "malformed"), 1);
     expect_shown(f, 1, "SolverA", false);
 }
+
+static unsigned count_devices(struct fleet_users *f, const char *database_id, bool *ret_has)
+{
+    KILN_AUTO(json)
+    struct json *status = test_caller_ask(&f->users.admin, MESSAGE_status, "{}");
+    const struct json *list = json_get(json_get(status, "fleet"), "tuning");
+    *ret_has = false;
+    for (const struct json *j = json_first(list); j; j = json_next(j))
+        *ret_has |= strcmp(json_get_text(j, "database_id", ""), database_id) == 0;
+    return (unsigned)json_count(list);
+}
+
+TEST_F(records, a_device_without_records_makes_space_after_a_minute)
+{
+    char id[DATABASE_ID_MAX];
+    bool has;
+    become_reader(f);
+    for (unsigned i = 1; i <= FLEET_DEVICES_MAX + 1; i++) {
+        snprintf(id, sizeof(id), "gfx906_%u", i);
+        fleet_records_want(f->users.engine.engine, id);
+    }
+    assert_int_equal(count_devices(f, id, &has), FLEET_DEVICES_MAX);
+    assert_false(has);
+    passed_ns += MINUTE_NS;
+    fleet_records_want(f->users.engine.engine, id);
+    assert_int_equal(count_devices(f, id, &has), FLEET_DEVICES_MAX);
+    assert_true(has);
+}
