@@ -39,6 +39,15 @@ WRAP(int, connect, int fd, const struct sockaddr *address, socklen_t size)
     return __real_connect(fd, address, size);
 }
 
+/* If |stands_at_ns| is not 0, the clock stands still, so that no time limit passes. */
+static _Atomic uint64_t stands_at_ns, ahead_ns;
+
+WRAP(uint64_t, clock_monotonic_ns, void)
+{
+    uint64_t at = stands_at_ns;
+    return at ? at : __real_clock_monotonic_ns() + ahead_ns;
+}
+
 static int ping(struct fixture *f, int timeout_ms)
 {
     return kiln_client_ping(f->client, timeout_ms, NULL, &f->err);
@@ -149,8 +158,11 @@ TEST_F(connection, a_silent_daemon_times_out_and_the_status_says_so)
 static void answer_the_one_before(struct fake_request *rq)
 {
     struct fixture *f = rq->daemon->context;
-    if (atomic_fetch_add(&f->left, 1) == 0)
+    if (atomic_fetch_add(&f->left, 1) == 0) {
+        ahead_ns = 1000000000; /* the request has arrived, and times out now */
+        stands_at_ns = 0;
         return;
+    }
     struct fake_request late = *rq;
     /* Between the two requests, the cancel message took an id. The id of the cancelled request is
      * therefore lower by two. */
@@ -163,6 +175,7 @@ static void answer_the_one_before(struct fake_request *rq)
 TEST_F(connection, an_answer_that_comes_too_late_is_dropped)
 {
     start(f, answer_the_one_before);
+    stands_at_ns = clock_monotonic_ns();
     assert_int_equal(ping(f, 30), KILN_E_TIMED_OUT);
     must(ping(f, 0), f->err);
     assert_int_equal(f->daemon.connections, 1);
