@@ -123,8 +123,8 @@ make_debian() {
     [[ -n $mirror ]] || skip "apt of this host has no source of Debian 12"
     say "a Debian 12 with Python, from $mirror"
     apt-config dump Acquire >/tmp/apt.conf
-    mmdebstrap --quiet --variant=apt --include=python3 --aptopt=/tmp/apt.conf bookworm \
-        "$archive.new" "$mirror" >"$logs/mmdebstrap.log" 2>&1 || {
+    mmdebstrap --quiet --format=tar --variant=apt --include=python3 --aptopt=/tmp/apt.conf \
+        bookworm "$archive.new" "$mirror" >"$logs/mmdebstrap.log" 2>&1 || {
         tail -n 5 "$logs/mmdebstrap.log" >&2
         skip "mmdebstrap could not make a Debian 12"
     }
