@@ -8,17 +8,42 @@
 #include <stdlib.h>
 #include <string.h>
 
+static bool is_of_name(uint8_t byte)
+{
+    return (byte >= 'a' && byte <= 'z') || (byte >= '0' && byte <= '9') || byte == '.';
+}
+
+static size_t count_name(struct bytes line)
+{
+    size_t size = 0;
+    while (size < line.size && is_of_name(line.data[size]))
+        size++;
+    return size;
+}
+
+/* |line| is a name, or a name, the size and the time. */
+static void check_line(struct bytes line)
+{
+    size_t size = count_name(line), blanks = 0;
+    fuzz_expect(size > 0 && size < FLEET_FILE_NAME_MAX, "a name is one of the tree's");
+    for (size_t i = size; i < line.size; i++) {
+        bool is_digit = line.data[i] >= '0' && line.data[i] <= '9';
+        blanks += line.data[i] == ' ';
+        fuzz_expect(is_digit || line.data[i] == ' ', "size and time are numbers");
+    }
+    fuzz_expect(size == line.size || blanks == 2, "a line has one or three parts");
+}
+
 static void check_names(struct bytes names)
 {
-    size_t length = 0;
+    size_t start = 0;
     for (size_t i = 0; i < names.size; i++) {
-        uint8_t byte = names.data[i];
-        length = byte == '\n' ? 0 : length + 1;
-        bool is_fine = (byte >= 'a' && byte <= 'z') || (byte >= '0' && byte <= '9') ||
-                       (byte == '\n' && i > 0 && names.data[i - 1] != '\n');
-        fuzz_expect(is_fine && length < FLEET_FILE_NAME_MAX, "a name is one of the tree's");
+        if (names.data[i] != '\n')
+            continue;
+        check_line(bytes_of(names.data + start, i - start));
+        start = i + 1;
     }
-    fuzz_expect(length == 0, "the last name is complete");
+    fuzz_expect(start == names.size, "the last name is complete");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
