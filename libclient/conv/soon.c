@@ -358,34 +358,65 @@ static enum kiln_code start_thread(struct soon *s, struct kiln_err *err)
 
 /* ---- creation ---- */
 
-/* Guards the creation of every struct soon, the list |living|, and |has_thread|. */
+/* Guards the creation of every struct soon, and the list |living|. */
 static pthread_mutex_t living_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct list living = LIST_INIT(living);
+/* Held while a thread is stopped.  Guards |has_thread| of every struct soon in |living|.  Comes
+ * before |living_mutex|, and a find never takes it. */
+static pthread_mutex_t joining_mutex = PTHREAD_MUTEX_INITIALIZER;
 
-/* Stops the thread and waits for its end.  The caller holds |living_mutex|. */
+/* Stops the thread and waits for its end.  The caller holds |joining_mutex|. */
 static void stop_thread(struct soon *s)
 {
+    if (!s->has_thread)
+        return;
     pace_stop(&s->pace);
     pthread_mutex_lock(&s->mutex);
     pthread_cond_signal(&s->changed);
     pthread_mutex_unlock(&s->mutex);
-    if (s->has_thread)
-        pthread_join(s->thread, NULL);
+    pthread_join(s->thread, NULL);
     s->has_thread = false;
+}
+
+static struct soon *find_running(void)
+{
+    struct soon *running = NULL;
+    pthread_mutex_lock(&living_mutex);
+    LIST_EACH (&living, struct soon, link, s)
+        running = s->has_thread ? s : running;
+    pthread_mutex_unlock(&living_mutex);
+    return running;
 }
 
 /* Runs when the process exits: a thread must not use a GPU runtime that is being unloaded. */
 static void stop_threads(void)
 {
-    pthread_mutex_lock(&living_mutex);
-    LIST_EACH (&living, struct soon, link, s) {
-        if (fork_guard_holds(&s->client->guard))
-            stop_thread(s);
-    }
-    pthread_mutex_unlock(&living_mutex);
+    struct soon *s;
+    pthread_mutex_lock(&joining_mutex);
+    while ((s = find_running()))
+        stop_thread(s);
+    pthread_mutex_unlock(&joining_mutex);
 }
 
-static void register_exit(void) { (void)atexit(stop_threads); }
+static void before_fork(void) { pthread_mutex_lock(&living_mutex); }
+
+static void after_fork(void) { pthread_mutex_unlock(&living_mutex); }
+
+/* A forked child has none of the threads, and nothing in it releases |joining_mutex|. */
+static void in_child(void)
+{
+    static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+    LIST_EACH (&living, struct soon, link, s)
+        s->has_thread = false;
+    joining_mutex = fresh;
+    after_fork();
+}
+
+static void watch_exit(void)
+{
+    (void)atexit(stop_threads);
+    (void)pthread_atfork(before_fork, after_fork, in_child);
+}
 
 static void soon_free(struct soon *s)
 {
@@ -403,10 +434,12 @@ void soon_destroy(struct soon *soon, bool is_child)
 {
     if (!soon || is_child)
         return;
+    pthread_mutex_lock(&joining_mutex);
     pthread_mutex_lock(&living_mutex);
     list_remove(&soon->link);
-    stop_thread(soon);
     pthread_mutex_unlock(&living_mutex);
+    stop_thread(soon);
+    pthread_mutex_unlock(&joining_mutex);
     soon_free(soon);
 }
 
@@ -435,7 +468,7 @@ static enum kiln_code soon_of(struct kiln_client *client, unsigned budget_ms,
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     enum kiln_code rc = KILN_OK;
-    pthread_once(&once, register_exit);
+    pthread_once(&once, watch_exit);
     pthread_mutex_lock(&living_mutex);
     struct soon *s = atomic_load(&client->soon);
     if (!s) {
