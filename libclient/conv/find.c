@@ -270,10 +270,16 @@ static enum kiln_code measure_solver(struct work *work, struct work_solver *s, s
     return KILN_OK;
 }
 
-static bool is_plan_of(const struct work_solver *s, const struct kiln_plan *plan)
+static bool has_run(const struct work_solver *s)
 {
-    return strcmp(s->solution.solver, kiln_plan_solver(plan)) == 0 &&
-           strcmp(s->config, kiln_plan_config(plan)) == 0;
+    return s->state == KILN_CONV_TIMED || s->state == KILN_CONV_CUT_SHORT ||
+           s->state == KILN_CONV_WRONG;
+}
+
+/* Returns whether the solver was measured with the plan's config. */
+static bool is_measured_with(const struct work_solver *s, const struct kiln_plan *plan)
+{
+    return has_run(s) && strcmp(s->config, kiln_plan_config(plan)) == 0;
 }
 
 static const struct work_solver *find_solver(const struct work *work, const char *name)
@@ -285,22 +291,33 @@ static const struct work_solver *find_solver(const struct work *work, const char
     return NULL;
 }
 
+/* Returns whether the solver's measurement with the plan's config shows that |best| is faster. */
+static bool is_slower(const struct work_solver *s, const struct work_solver *best)
+{
+    return s->state == KILN_CONV_TIMED ? s->timing.median_ms > best->timing.median_ms
+                                       : has_run(s);
+}
+
 /* Measures the plan that the job uses, unless a solver was measured with its config.  Keeps the
- * plan if no solver is faster. */
+ * plan if no solver is faster, or if it could not be measured. */
 static enum kiln_code judge_incumbent(struct work *work, struct kiln_err *err)
 {
     struct kiln_plan *plan = work->incumbent;
     const struct work_solver *best = work_fastest(work);
     const struct work_solver *same = plan ? find_solver(work, kiln_plan_solver(plan)) : NULL;
-    if (!best || !same || is_plan_of(same, plan))
+    if (!plan || !best || (same && is_measured_with(same, plan)))
         return KILN_OK;
+    if (!same) {
+        work->result->plan = kiln_plan_ref(plan);
+        return KILN_OK;
+    }
     struct work_solver *s = malloc(sizeof(*s));
     if (!s)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to measure the job's plan");
     *s = (struct work_solver){ .solution = same->solution, .plan = plan };
     snprintf(s->config, sizeof(s->config), "%s", kiln_plan_config(plan));
     enum kiln_code rc = measure_plan(work, s, err);
-    if (!rc && s->state == KILN_CONV_TIMED && s->timing.median_ms <= best->timing.median_ms)
+    if (!rc && !is_slower(s, best))
         work->result->plan = kiln_plan_ref(plan);
     free(s);
     return rc;

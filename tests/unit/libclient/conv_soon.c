@@ -112,6 +112,24 @@ TEST_F(soon, a_similar_problems_config_is_not_given_up_for_a_slower_one)
     assert_int_equal(kiln_conv_generation(f->client), 2);
 }
 
+/* kilnd is busy when the thread requests the plan that the job uses. */
+TEST_F(soon, a_plan_is_not_given_up_because_it_was_not_measured)
+{
+    static const struct conv_solver first_is_best[] = {
+        { .name = "ConvBest", .kernel = "right 0.5" },
+        { .name = "ConvSlower", .kernel = "right 0.8" },
+        { .name = "ConvDirectNaive", .kernel = "right 2" },
+    };
+    CONV_USE(f, first_is_best);
+    f->is_found_elsewhere = true;
+    must(conv_find(f), f->err);
+    struct kiln_plan *plan = kiln_conv_result_plan(f->result);
+    f->busy = "ConvBest";
+    f->is_found_elsewhere = false;
+    wait_until("the end of tuning", is_tuned, f);
+    assert_ptr_equal(kiln_conv_result_plan(f->result), plan);
+}
+
 TEST_F(soon, the_best_config_is_found)
 {
     CONV_USE(f, conv_tunable);
