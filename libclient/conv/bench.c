@@ -238,13 +238,11 @@ static enum kiln_code launch_subject(const struct subject *s, struct kiln_memory
     return error_take(kiln_run_launch(s->run, &tensors, s->bench->stream, &e), &e, err);
 }
 
-static enum kiln_code launch_timed(void *context, unsigned launches, double *ret_ms,
-                                   struct kiln_err *err)
+static enum kiln_code launch_many(struct subject *s, unsigned launches, double *ret_ms,
+                                  struct kiln_err *err)
 {
-    struct subject *s = context;
     struct bench *b = s->bench;
     struct kiln_error e;
-    uint64_t began = clock_monotonic_ns();
     enum kiln_code rc = error_take(kiln_event_record(b->begin, b->stream, &e), &e, err);
     for (unsigned i = 0; i < launches && !rc; i++)
         rc = launch_subject(s, b->timed, err);
@@ -254,14 +252,23 @@ static enum kiln_code launch_timed(void *context, unsigned launches, double *ret
         rc = error_take(kiln_event_elapsed(b->begin, b->end, ret_ms, &e), &e, err);
     if (!rc && !(*ret_ms >= 0 && *ret_ms <= __DBL_MAX__))
         rc = kiln_fail(err, KILN_GPU_FAULT, "the device's clock measured %g ms", *ret_ms);
-    pace_rest(b->pace, began);
+    return rc;
+}
+
+static enum kiln_code launch_timed(void *context, unsigned launches, double *ret_ms,
+                                   struct kiln_err *err)
+{
+    struct subject *s = context;
+    uint64_t began = clock_monotonic_ns();
+    enum kiln_code rc = launch_many(s, launches, ret_ms, err);
+    pace_rest(s->bench->pace, began);
     return rc;
 }
 
 enum kiln_code subject_warm_up(struct subject *subject, struct kiln_err *err)
 {
     double unused;
-    return launch_timed(subject, 1, &unused, err);
+    return launch_many(subject, 1, &unused, err);
 }
 
 enum kiln_code subject_time(struct subject *subject, const struct timing_limits *limits,

@@ -52,7 +52,7 @@ KILN_MUST_CHECK enum kiln_code subject_create(struct bench *bench, struct kiln_p
 void subject_destroy(struct subject *subject);
 struct kiln_plan *subject_plan(const struct subject *subject);
 
-/* Launches the subject once and waits for it. */
+/* Launches the subject once and waits for it.  Does not rest. */
 KILN_MUST_CHECK enum kiln_code subject_warm_up(struct subject *subject, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code subject_time(struct subject *subject,
                                             const struct timing_limits *limits,

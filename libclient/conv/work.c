@@ -182,9 +182,11 @@ enum kiln_code work_first_run(const struct work *work, struct journal *journal, 
     journal_begin(journal, config);
     if (!work->pace)
         return KILN_OK;
+    uint64_t began = clock_monotonic_ns();
     enum kiln_code rc = subject_warm_up(subject, err);
     if (!rc)
-        journal_survive(journal, config);
+        journal_survive(journal, config); /* before the rest, during which the job may end */
+    pace_rest(work->pace, began);
     return rc;
 }
 

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 struct block {
     uint64_t bytes;
@@ -188,6 +189,8 @@ static enum kiln_code run(struct kiln_device *device, void *function,
     struct block *y = launch->arguments[2].memory->native;
     d->launches++;
     d->now_ms += f->ms;
+    if (strcmp(f->what, "real") == 0)
+        (void)usleep((useconds_t)(f->ms * 1000));
     if (strcmp(f->what, "fatal") == 0)
         d->is_lost = true;
     if (strcmp(f->what, "broken") == 0)

@@ -5,6 +5,7 @@
  *
  *   "right 1.5"   computes the correct result in 1.5 ms
  *   "wrong 1.5"   computes the correct result, except for the last element
+ *   "real 1.5"    computes the correct result, and really takes 1.5 ms
  *   "lazy 0.001"  writes nothing
  *   "broken 1"    cannot be launched
  *   "damaged 1"   cannot be loaded

@@ -244,6 +244,27 @@ TEST_F(soon, a_config_that_faults_is_not_run_again)
     assert_string_equal(kiln_plan_config(kiln_conv_result_plan(f->result)), "11,1");
 }
 
+static bool has_survivor(void *context)
+{
+    const struct conv_fixture *f = context;
+    KILN_AUTO(mem) char *journals = shell_text(f->options.journal, "cat *.tune 2>&1 || true");
+    return strstr(journals, "\n<\t") != NULL;
+}
+
+/* The rest after the first run takes 69 s, longer than the test waits. */
+TEST_F(soon, a_job_that_ends_during_a_rest_does_not_end_during_a_run)
+{
+    static const struct conv_solver slow[] = {
+        { .name = "ConvLong", .kernel = "real 700" },
+        { .name = "ConvDirectNaive", .kernel = "right 2" },
+    };
+    CONV_USE(f, slow);
+    test_setenv("KILN_SOON_BUDGET", "10");
+    f->options.journal = test_directory();
+    must(conv_find(f), f->err);
+    wait_until("a line that notes a first run", has_survivor, f);
+}
+
 TEST_F(soon, a_client_can_be_closed_while_its_thread_waits)
 {
     f->silent = "ConvBetter";
