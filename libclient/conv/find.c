@@ -168,6 +168,7 @@ static enum kiln_code handle_failed_run(struct work *work, struct work_solver *s
                                         const struct kiln_err *why, struct kiln_err *err)
 {
     set_state(s, KILN_CONV_NOT_RUN, why->text);
+    s->lacked_memory = why->code == KILN_NO_MEMORY;
     if (bench_is_alive(work->bench))
         return KILN_OK;
     return kiln_fail(err, KILN_GPU_FAULT, "the device was lost with %s: %s", s->solution.solver,
@@ -230,7 +231,9 @@ static enum kiln_code measure_noted(struct work *work, struct work_solver *s,
                             ? handle_failed_run(work, s, &why, err)
                             : time_and_check(work, s, subject, err);
     const struct search_trial trial = { .config = config, .state = s->state, .reason = s->reason };
-    if (s->state == KILN_CONV_NOT_RUN)
+    if (s->lacked_memory)
+        journal_survive(journal, config);
+    else if (s->state == KILN_CONV_NOT_RUN && !rc) /* the device was not lost */
         journal_end(journal, &trial);
     return rc;
 }

@@ -70,6 +70,7 @@ static enum kiln_code op_next(void *context, uint64_t deadline_ns, struct search
         ret_next->code =
             subject_create(t->work->bench, planned.plan, work_is_winograd(&t->solver->solution),
                            &subject, &ret_next->why);
+        t->is_temporary = ret_next->code == KILN_NO_MEMORY;
         t->search.trials[planned.tag].held = subject;
     } else {
         ret_next->code = KILN_COMPILE_FAILED;
@@ -82,6 +83,16 @@ static enum kiln_code op_next(void *context, uint64_t deadline_ns, struct search
 
 static void op_clear(void *context) { plan_window_clear(tuner_of(context)->window); }
 
+/* Handles the result of a run.  If there was too little memory, which the job may have taken, the
+ * config may run later. */
+static enum kiln_code note_run(struct tuner *t, size_t trial, enum kiln_code rc)
+{
+    t->is_temporary = rc == KILN_NO_MEMORY;
+    if (t->is_temporary)
+        journal_survive(t->journal, t->search.trials[trial].config);
+    return rc;
+}
+
 static enum kiln_code op_time(void *context, size_t trial, const struct timing_limits *limits,
                               struct timing *ret_timing, struct kiln_err *err)
 {
@@ -90,16 +101,25 @@ static enum kiln_code op_time(void *context, size_t trial, const struct timing_l
     enum kiln_code rc = KILN_OK;
     if (tried->state == KILN_CONV_UNTIMED)
         rc = work_first_run(t->work, t->journal, tried->config, tried->held, err);
-    return rc ? rc : subject_time(tried->held, limits, ret_timing, err);
+    return note_run(t, trial, rc ? rc : subject_time(tried->held, limits, ret_timing, err));
 }
 
 static enum kiln_code op_check(void *context, size_t trial, uint64_t *ret_checked,
                                struct kiln_err *err)
 {
-    return subject_check(tuner_of(context)->search.trials[trial].held, ret_checked, err);
+    struct tuner *t = context;
+    return note_run(t, trial, subject_check(t->search.trials[trial].held, ret_checked, err));
 }
 
-static bool op_is_alive(void *context) { return bench_is_alive(tuner_of(context)->work->bench); }
+/* Called after a failure.  If the device was lost, the line '>' alone tells later searches which
+ * config ran: the device may have been lost by other work. */
+static bool op_is_alive(void *context)
+{
+    struct tuner *t = context;
+    bool is_alive = bench_is_alive(t->work->bench);
+    t->is_temporary |= !is_alive;
+    return is_alive;
+}
 
 static void op_drop(void *context, size_t trial)
 {

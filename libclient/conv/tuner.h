@@ -22,8 +22,8 @@ struct tuner {
     unsigned known;
     /* number of trials that are not repeated, because the journal has their results */
     unsigned remembered;
-    /* The trial that was received last failed for a reason that may be temporary, so the journal
-     * must not record the failure. */
+    /* The trial that was received or run last failed for a reason that may be temporary, so the
+     * journal must not record the failure. */
     bool is_temporary;
     size_t *queue;
     size_t queued, capacity;

@@ -33,6 +33,7 @@ struct work_solver {
     struct kiln_plan *plan;
     bool is_measured; /* this call measured the solver, so its time must be recorded */
     bool is_tuned;
+    bool lacked_memory; /* it may run when the job uses less memory */
 };
 
 struct work {

@@ -265,6 +265,19 @@ TEST_F(soon, a_job_that_ends_during_a_rest_does_not_end_during_a_run)
     wait_until("a line that notes a first run", has_survivor, f);
 }
 
+/* The job may use less memory later. */
+TEST_F(soon, a_config_without_enough_memory_is_tried_again_by_a_later_job)
+{
+    CONV_USE(f, conv_tunable);
+    f->options.journal = test_directory();
+    f->greedy_config = "7,1";
+    must(conv_find(f), f->err);
+    wait_until("the end of tuning", is_tuned, f);
+    KILN_AUTO(mem) char *journals = shell_text(f->options.journal, "cat *.tune");
+    assert_non_null(strstr(journals, "\n=\t4,1\t"));
+    assert_null(strstr(journals, "\t7,1"));
+}
+
 TEST_F(soon, a_client_can_be_closed_while_its_thread_waits)
 {
     f->silent = "ConvBetter";
