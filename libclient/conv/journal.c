@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Maximum bytes of a line, and of a file.  Each line is written with one call.  The journal of a
  * whole tuning space has a few megabytes. */
@@ -15,6 +16,8 @@
 #define FILE_MAX (64u << 20)
 #define PATH_BYTES 4096u
 #define ENDED_DURING_RUN "the process that ran it ended during the run"
+
+#define OWNER_BYTES 320u
 
 struct journal {
     int fd;
@@ -146,6 +149,38 @@ static bool read_result(const struct fields *f, struct search_trial *t)
     return true;
 }
 
+/* Writes "host:pid:start", where |start| is the time in /proc at which the process began.  Returns
+ * false if there is no such process, or no /proc. */
+static bool name_process(pid_t pid, char text[OWNER_BYTES])
+{
+    char path[64], stat[1024] = "", host[256] = "";
+    unsigned long long start;
+    snprintf(path, sizeof(path), "/proc/%ld/stat", (long)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t size = fd < 0 ? -1 : read(fd, stat, sizeof(stat) - 1);
+    if (fd >= 0)
+        close(fd);
+    const char *end = size > 0 ? strrchr(stat, ')') : NULL; /* of the program's name */
+    (void)gethostname(host, sizeof(host) - 1);
+    if (!end || sscanf(end + 1,
+                       " %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+                       "%*s %llu",
+                       &start) != 1)
+        return false;
+    snprintf(text, OWNER_BYTES, "%s:%ld:%llu", host, (long)pid, start);
+    return true;
+}
+
+/* Returns whether another process, which lives, wrote a line with |owner|. */
+static bool is_of_living(const char *owner)
+{
+    char text[OWNER_BYTES];
+    const char *at = strchr(owner, ':');
+    long pid = at ? strtol(at + 1, NULL, 10) : 0;
+    return pid > 0 && pid != getpid() && name_process((pid_t)pid, text) &&
+           strcmp(text, owner) == 0;
+}
+
 /* Returns false for a trial that was begun but has no result. */
 static bool has_result(const struct search_trial *t)
 {
@@ -156,7 +191,7 @@ static enum kiln_code read_line(char *line, struct search *search, struct kiln_e
 {
     struct fields f = split_fields(line);
     size_t index;
-    bool is_begun = f.count == 2 && strcmp(f.list[0], ">") == 0;
+    bool is_begun = (f.count == 2 || f.count == 3) && strcmp(f.list[0], ">") == 0;
     bool has_survived = f.count == 2 && strcmp(f.list[0], "<") == 0;
     bool has_ended = f.count > 2 && strcmp(f.list[0], "=") == 0;
     if ((!is_begun && !has_survived && !has_ended) || f.list[1][0] == '\0')
@@ -165,7 +200,8 @@ static enum kiln_code read_line(char *line, struct search *search, struct kiln_e
     if (rc)
         return rc;
     struct search_trial *t = &search->trials[index];
-    if (is_begun && t->place == TRIAL_UNTRIED) {
+    bool runs_elsewhere = is_begun && f.count == 3 && is_of_living(f.list[2]);
+    if (is_begun && t->place == TRIAL_UNTRIED && !runs_elsewhere) {
         t->state = KILN_CONV_NOT_RUN;
         t->reason = strdup(ENDED_DURING_RUN);
         t->place = TRIAL_DONE;
@@ -202,23 +238,24 @@ enum kiln_code journal_read(struct journal *journal, struct search *search, stru
     return rc;
 }
 
-static void write_mark(const struct journal *journal, char mark, const char *config)
-{
-    char line[LINE_MAX];
-    if (!journal)
-        return;
-    snprintf(line, sizeof(line), "%c\t%.1000s\n", mark, config);
-    write_line(journal, line);
-}
-
 void journal_begin(struct journal *journal, const char *config)
 {
-    write_mark(journal, '>', config);
+    char line[LINE_MAX], owner[OWNER_BYTES];
+    if (!journal)
+        return;
+    bool has_owner = name_process(getpid(), owner);
+    snprintf(line, sizeof(line), ">\t%.1000s%s%s\n", config, has_owner ? "\t" : "",
+             has_owner ? owner : "");
+    write_line(journal, line);
 }
 
 void journal_survive(struct journal *journal, const char *config)
 {
-    write_mark(journal, '<', config);
+    char line[LINE_MAX];
+    if (!journal)
+        return;
+    snprintf(line, sizeof(line), "<\t%.1000s\n", config);
+    write_line(journal, line);
 }
 
 void journal_end(struct journal *journal, const struct search_trial *trial)

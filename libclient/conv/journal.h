@@ -32,8 +32,8 @@ void journal_close(struct journal *journal);
 static inline void journal_auto(struct journal **journal) { journal_close(*journal); }
 
 /* Adds the recorded trials to |search|.  If a config was begun but has no result, its trial has
- * probably crashed the process, so the config gets the result of one that failed to run.  Skips
- * damaged lines. */
+ * probably crashed the process, so the config gets the result of one that failed to run, unless
+ * another process of this host is running it now.  Skips damaged lines. */
 KILN_MUST_CHECK enum kiln_code journal_read(struct journal *journal, struct search *search,
                                             struct kiln_err *err);
 /* Call journal_begin before the first run of |config|, and journal_end after its trial.  The

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/conv/journal.h"
 #include "tests/support/failing_calls.h"
+#include "tests/support/shell.h"
 #include "tests/support/test.h"
 
 #include <errno.h>
@@ -9,6 +10,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MS 1000000ull
 #define SIDE 16u /* the space has the configs "1,1" to "16,16" */
@@ -533,6 +535,20 @@ TEST_F(conv_search, lines_after_a_truncated_line_are_read)
     journal_begin(f->journal, "5,5");
     begin_again(f, "Conv");
     assert_int_equal(find(f, "5,5")->place, TRIAL_DONE);
+}
+
+/* The process that started this one lives.  Another process had its id before. */
+TEST_F(conv_search, a_config_that_another_process_runs_has_not_failed)
+{
+    open_journal(f, "Conv");
+    shell(f->directory,
+          "owner=$(uname -n):%ld; start=$(sed 's/.*) //' /proc/%ld/stat | cut -d' ' -f20)\n"
+          "printf '>\\t1,1\\t%%s\\n>\\t2,2\\t%%s\\n' $owner:$start $owner:1 | "
+          "tee -a *.tune >/dev/null",
+          (long)getppid(), (long)getppid());
+    begin_again(f, "Conv");
+    assert_int_equal(find(f, "1,1")->place, TRIAL_UNTRIED);
+    assert_int_equal(find(f, "2,2")->state, KILN_CONV_NOT_RUN);
 }
 
 TEST_F(conv_search, a_journal_that_is_too_long_is_named)

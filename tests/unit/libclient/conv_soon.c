@@ -143,7 +143,7 @@ TEST_F(soon, the_best_config_is_found)
 static bool was_run(const char *journals, unsigned config)
 {
     char line[16];
-    snprintf(line, sizeof(line), "\n>\t%u,1\n", config);
+    snprintf(line, sizeof(line), "\n>\t%u,1\t", config);
     return strstr(journals, line) != NULL;
 }
 
