@@ -2,6 +2,7 @@
 #include "libclient/conv/bench.h"
 
 #include "common/base/clock.h"
+#include "libclient/device/device.h"
 #include "libclient/failure.h"
 
 #include <stdio.h>
@@ -92,14 +93,15 @@ static enum kiln_code make_operand(struct bench *b, int which, enum operands kin
                          (unsigned long long)b->bytes[which]);
     operands_fill(kind, &b->problem, data, b->elements[which], seed + (uint64_t)which);
     struct kiln_memory *memory = NULL;
-    int rc = kiln_memory_create(b->device, b->bytes[which], &memory, &e);
+    enum kiln_code rc =
+        error_take(kiln_memory_create(b->device, b->bytes[which], &memory, &e), &e, err);
     if (!rc)
-        rc = kiln_memory_write(memory, data, b->bytes[which], &e);
+        rc = memory_write(memory, data, b->bytes[which], b->stream, err);
     if (rc)
         kiln_memory_destroy(memory);
     else
         *ret_memory = memory;
-    return error_take(rc, &e, err);
+    return rc;
 }
 
 static enum kiln_code make_operands(struct bench *b, enum operands kind,
@@ -144,15 +146,14 @@ static enum kiln_code make_tensors(struct bench *b, struct kiln_err *err)
 static enum kiln_code read_largest(struct bench *b, int which, double *ret_largest,
                                    struct kiln_err *err)
 {
-    struct kiln_error e;
     KILN_AUTO(mem) void *data = malloc(b->bytes[which]);
     if (!data)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a tensor of %llu bytes",
                          (unsigned long long)b->bytes[which]);
-    int rc = kiln_memory_read(b->checked[which], data, b->bytes[which], &e);
+    enum kiln_code rc = memory_read(b->checked[which], data, b->bytes[which], b->stream, err);
     if (!rc)
         *ret_largest = operands_largest((enum data_type)b->problem.type, data, b->elements[which]);
-    return error_take(rc, &e, err);
+    return rc;
 }
 
 /* Waits for the stream first, because earlier work of the caller may still write to the tensors. */
@@ -218,10 +219,9 @@ enum kiln_code bench_create(const struct bench_options *options, struct bench **
 bool bench_is_alive(struct bench *bench)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
-    struct kiln_error unused;
     uint8_t byte = 0;
     return finish_stream(bench, &ignored) == KILN_OK &&
-           kiln_memory_read(bench->checked[bench->output], &byte, 1, &unused) == KILN_E_OK;
+           memory_read(bench->checked[bench->output], &byte, 1, bench->stream, &ignored) == KILN_OK;
 }
 
 static enum kiln_code launch_subject(const struct subject *s, struct kiln_memory *const memories[3],
@@ -293,7 +293,7 @@ static enum kiln_code run_checked(struct subject *s, void *to, struct kiln_err *
     if (!rc)
         rc = finish_stream(b, err);
     if (!rc)
-        rc = error_take(kiln_memory_read(out, to, b->compared * size, &e), &e, err);
+        rc = memory_read(out, to, b->compared * size, b->stream, err);
     pace_rest(b->pace, began);
     return rc;
 }

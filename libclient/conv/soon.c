@@ -223,14 +223,12 @@ static int report_stop(void *context, const struct kiln_conv_progress *progress)
 static enum kiln_code run_stage(struct soon_watch *w, enum stage stage, struct kiln_plan *incumbent,
                                 struct kiln_conv_result **ret_result, struct kiln_err *err)
 {
-    struct kiln_error e;
     struct kiln_conv_options options = w->options;
     const struct work given = { .client = w->soon->client,
                                 .public_problem = &w->problem,
                                 .pace = &w->soon->pace,
                                 .incumbent = incumbent };
-    enum kiln_code rc =
-        error_take(kiln_stream_create(options.device, &options.stream, &e), &e, err);
+    enum kiln_code rc = stream_create_apart(options.device, &options.stream, err);
     if (rc)
         return rc;
     options.reported = report_stop;

@@ -81,15 +81,17 @@ struct device_ops {
     enum kiln_code (*adopt_memory)(struct kiln_device *device, void *memory, uint64_t bytes,
                                    struct kiln_err *err);
     void (*drop_memory)(struct kiln_device *device, void *memory, bool is_ours);
-    /* Copy on the device's own stream.  Return when the copy is complete. */
-    enum kiln_code (*write)(struct kiln_device *device, void *memory, const void *from,
-                            uint64_t bytes, struct kiln_err *err);
-    enum kiln_code (*read)(struct kiln_device *device, void *memory, void *to, uint64_t bytes,
+    /* Return when the copy is complete. */
+    enum kiln_code (*write)(struct kiln_memory *memory, const void *from, uint64_t bytes,
+                            void *stream, struct kiln_err *err);
+    enum kiln_code (*read)(struct kiln_memory *memory, void *to, uint64_t bytes, void *stream,
                            struct kiln_err *err);
     enum kiln_code (*fill)(struct kiln_memory *memory, uint8_t value, void *stream,
                            struct kiln_err *err);
 
-    enum kiln_code (*create_stream)(struct kiln_device *device, void **ret_stream,
+    /* If |is_apart|, work in the stream and in the legacy default stream (CUDA, HIP) do not wait
+     * for each other. */
+    enum kiln_code (*create_stream)(struct kiln_device *device, bool is_apart, void **ret_stream,
                                     struct kiln_err *err);
     enum kiln_code (*adopt_stream)(struct kiln_device *device, void *stream, struct kiln_err *err);
     void (*drop_stream)(struct kiln_device *device, void *stream, bool is_ours);
@@ -152,6 +154,17 @@ KILN_MUST_CHECK enum kiln_code device_enter(const struct kiln_device *device, st
 KILN_MUST_CHECK enum kiln_code device_stream(const struct kiln_device *device,
                                              const struct kiln_stream *stream, void **ret_stream,
                                              struct kiln_err *err);
+
+/* Creates a stream that does not wait for the legacy default stream, which PyTorch uses. */
+KILN_MUST_CHECK enum kiln_code stream_create_apart(struct kiln_device *device,
+                                                   struct kiln_stream **ret_stream,
+                                                   struct kiln_err *err);
+/* Like kiln_memory_write and kiln_memory_read, but in |stream| (NULL: the device's own). */
+KILN_MUST_CHECK enum kiln_code memory_write(struct kiln_memory *memory, const void *from,
+                                            uint64_t bytes, const struct kiln_stream *stream,
+                                            struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code memory_read(struct kiln_memory *memory, void *to, uint64_t bytes,
+                                           const struct kiln_stream *stream, struct kiln_err *err);
 
 /* Derives the database id from target and compute units. */
 void device_set_database_id(struct kiln_device *device);

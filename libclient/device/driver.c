@@ -9,6 +9,9 @@
  * hipPointer_attribute. */
 #define POINTER_DEVICE_ORDINAL 9
 
+/* CU_STREAM_NON_BLOCKING and hipStreamNonBlocking. */
+#define STREAM_NON_BLOCKING 1u
+
 /* Status of a launch that has too many threads, groups or bytes of shared memory.  Also the status
  * after encoding a tensor map with sizes that the driver does not support.  The device still works
  * afterwards.  CUresult and hipError_t use the same number. */
@@ -131,32 +134,34 @@ static enum kiln_code finish_in_scope(struct driver_device *d, void *stream, str
                   : KILN_OK;
 }
 
-static enum kiln_code driver_write(struct kiln_device *device, void *memory, const void *from,
-                                   uint64_t bytes, struct kiln_err *err)
+static enum kiln_code driver_write(struct kiln_memory *memory, const void *from, uint64_t bytes,
+                                   void *stream, struct kiln_err *err)
 {
+    struct kiln_device *device = memory->device;
     struct driver_device *d = driver_of(device);
     DRIVER_SCOPE(scope);
     enum kiln_code rc = driver_enter(d, &scope, err);
     if (rc || bytes == 0)
         return rc;
-    int status = d->calls->write(memory, from, (size_t)bytes, device->stream);
+    int status = d->calls->write(memory->native, from, (size_t)bytes, stream);
     return status ? driver_fail(d->kind, err, status, "cannot copy %llu bytes to %s",
                                 (unsigned long long)bytes, device->name)
-                  : finish_in_scope(d, device->stream, err);
+                  : finish_in_scope(d, stream, err);
 }
 
-static enum kiln_code driver_read(struct kiln_device *device, void *memory, void *to,
-                                  uint64_t bytes, struct kiln_err *err)
+static enum kiln_code driver_read(struct kiln_memory *memory, void *to, uint64_t bytes,
+                                  void *stream, struct kiln_err *err)
 {
+    struct kiln_device *device = memory->device;
     struct driver_device *d = driver_of(device);
     DRIVER_SCOPE(scope);
     enum kiln_code rc = driver_enter(d, &scope, err);
     if (rc || bytes == 0)
         return rc;
-    int status = d->calls->read(to, memory, (size_t)bytes, device->stream);
+    int status = d->calls->read(to, memory->native, (size_t)bytes, stream);
     return status ? driver_fail(d->kind, err, status, "cannot copy %llu bytes from %s",
                                 (unsigned long long)bytes, device->name)
-                  : finish_in_scope(d, device->stream, err);
+                  : finish_in_scope(d, stream, err);
 }
 
 static enum kiln_code driver_fill(struct kiln_memory *memory, uint8_t value, void *stream,
@@ -175,15 +180,15 @@ static enum kiln_code driver_fill(struct kiln_memory *memory, uint8_t value, voi
 
 /* ---- streams ---- */
 
-static enum kiln_code driver_create_stream(struct kiln_device *device, void **ret_stream,
-                                           struct kiln_err *err)
+static enum kiln_code driver_create_stream(struct kiln_device *device, bool is_apart,
+                                           void **ret_stream, struct kiln_err *err)
 {
     struct driver_device *d = driver_of(device);
     DRIVER_SCOPE(scope);
     enum kiln_code rc = driver_enter(d, &scope, err);
     if (rc)
         return rc;
-    int status = d->calls->stream_create(ret_stream, 0);
+    int status = d->calls->stream_create(ret_stream, is_apart ? STREAM_NON_BLOCKING : 0);
     return status ? driver_fail(d->kind, err, status, "cannot create a stream on %s", device->name)
                   : KILN_OK;
 }
@@ -213,7 +218,7 @@ static enum kiln_code driver_finish(struct kiln_device *device, void *stream, st
 
 enum kiln_code driver_start(struct driver_device *d, struct kiln_err *err)
 {
-    return driver_create_stream(&d->base, &d->base.stream, err);
+    return driver_create_stream(&d->base, /* is_apart= */ false, &d->base.stream, err);
 }
 
 /* ---- events ---- */

@@ -66,6 +66,26 @@ static bool is_within(const struct kiln_memory *memory, const void *host, uint64
     return memory && host && bytes <= memory->bytes;
 }
 
+enum kiln_code memory_write(struct kiln_memory *memory, const void *from, uint64_t bytes,
+                            const struct kiln_stream *stream, struct kiln_err *err)
+{
+    void *native = NULL;
+    enum kiln_code rc = device_enter(memory->device, err);
+    if (!rc)
+        rc = device_stream(memory->device, stream, &native, err);
+    return rc || !bytes ? rc : memory->device->ops->write(memory, from, bytes, native, err);
+}
+
+enum kiln_code memory_read(struct kiln_memory *memory, void *to, uint64_t bytes,
+                           const struct kiln_stream *stream, struct kiln_err *err)
+{
+    void *native = NULL;
+    enum kiln_code rc = device_enter(memory->device, err);
+    if (!rc)
+        rc = device_stream(memory->device, stream, &native, err);
+    return rc || !bytes ? rc : memory->device->ops->read(memory, to, bytes, native, err);
+}
+
 int kiln_memory_write(struct kiln_memory *memory, const void *from, uint64_t bytes,
                       struct kiln_error *err)
 {
@@ -74,12 +94,8 @@ int kiln_memory_write(struct kiln_memory *memory, const void *from, uint64_t byt
                               "cannot write %llu bytes: the memory is smaller, or no memory "
                               "was given",
                               (unsigned long long)bytes);
-    struct kiln_device *device = memory->device;
     struct kiln_err e = KILN_ERR_INIT;
-    enum kiln_code rc = device_enter(device, &e);
-    if (!rc && bytes)
-        rc = device->ops->write(device, memory->native, from, bytes, &e);
-    return error_return(&e, rc, err);
+    return error_return(&e, memory_write(memory, from, bytes, /* stream= */ NULL, &e), err);
 }
 
 int kiln_memory_read(struct kiln_memory *memory, void *to, uint64_t bytes, struct kiln_error *err)
@@ -89,12 +105,8 @@ int kiln_memory_read(struct kiln_memory *memory, void *to, uint64_t bytes, struc
                               "cannot read %llu bytes: the memory is smaller, or no memory "
                               "was given",
                               (unsigned long long)bytes);
-    struct kiln_device *device = memory->device;
     struct kiln_err e = KILN_ERR_INIT;
-    enum kiln_code rc = device_enter(device, &e);
-    if (!rc && bytes)
-        rc = device->ops->read(device, memory->native, to, bytes, &e);
-    return error_return(&e, rc, err);
+    return error_return(&e, memory_read(memory, to, bytes, /* stream= */ NULL, &e), err);
 }
 
 int kiln_memory_fill(struct kiln_memory *memory, unsigned char value, struct kiln_stream *stream,

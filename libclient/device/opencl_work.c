@@ -56,22 +56,24 @@ static void opencl_drop_memory(struct kiln_device *device, void *memory, bool is
     (void)opencl_of(device)->cl->clReleaseMemObject(memory);
 }
 
-static enum kiln_code opencl_write(struct kiln_device *device, void *memory, const void *from,
-                                   uint64_t bytes, struct kiln_err *err)
+static enum kiln_code opencl_write(struct kiln_memory *memory, const void *from, uint64_t bytes,
+                                   void *stream, struct kiln_err *err)
 {
+    struct kiln_device *device = memory->device;
     struct opencl_device *d = opencl_of(device);
-    cl_int status = d->cl->clEnqueueWriteBuffer(device->stream, memory, CL_TRUE, 0, (size_t)bytes,
+    cl_int status = d->cl->clEnqueueWriteBuffer(stream, memory->native, CL_TRUE, 0, (size_t)bytes,
                                                 from, 0, NULL, NULL);
     return status ? opencl_fail(err, status, "cannot copy %llu bytes to %s",
                                 (unsigned long long)bytes, device->name)
                   : KILN_OK;
 }
 
-static enum kiln_code opencl_read(struct kiln_device *device, void *memory, void *to,
-                                  uint64_t bytes, struct kiln_err *err)
+static enum kiln_code opencl_read(struct kiln_memory *memory, void *to, uint64_t bytes,
+                                  void *stream, struct kiln_err *err)
 {
+    struct kiln_device *device = memory->device;
     struct opencl_device *d = opencl_of(device);
-    cl_int status = d->cl->clEnqueueReadBuffer(device->stream, memory, CL_TRUE, 0, (size_t)bytes,
+    cl_int status = d->cl->clEnqueueReadBuffer(stream, memory->native, CL_TRUE, 0, (size_t)bytes,
                                                to, 0, NULL, NULL);
     return status ? opencl_fail(err, status, "cannot copy %llu bytes from %s",
                                 (unsigned long long)bytes, device->name)
@@ -91,9 +93,10 @@ static enum kiln_code opencl_fill(struct kiln_memory *memory, uint8_t value, voi
 
 /* ---- queues ---- */
 
-static enum kiln_code opencl_create_stream(struct kiln_device *device, void **ret_stream,
-                                           struct kiln_err *err)
+static enum kiln_code opencl_create_stream(struct kiln_device *device, bool is_apart,
+                                           void **ret_stream, struct kiln_err *err)
 {
+    (void)is_apart; /* every queue is */
     struct opencl_device *d = opencl_of(device);
     cl_int status = CL_SUCCESS;
     *ret_stream =

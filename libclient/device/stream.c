@@ -2,15 +2,18 @@
 #include "libclient/device/device.h"
 #include "libclient/failure.h"
 
-static enum kiln_code make_stream(struct kiln_device *device, bool is_ours, void *native,
+enum made { WRAPPED, OURS, OURS_APART };
+
+static enum kiln_code make_stream(struct kiln_device *device, enum made made, void *native,
                                   struct kiln_stream **ret_stream, struct kiln_err *err)
 {
+    bool is_ours = made != WRAPPED;
     struct kiln_stream *s = calloc(1, sizeof(*s));
     if (!s)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a stream");
     enum kiln_code rc = device_enter(device, err);
     if (!rc && is_ours)
-        rc = device->ops->create_stream(device, &native, err);
+        rc = device->ops->create_stream(device, made == OURS_APART, &native, err);
     else if (!rc)
         rc = device->ops->adopt_stream(device, native, err);
     if (rc) {
@@ -22,6 +25,12 @@ static enum kiln_code make_stream(struct kiln_device *device, bool is_ours, void
     return KILN_OK;
 }
 
+enum kiln_code stream_create_apart(struct kiln_device *device, struct kiln_stream **ret_stream,
+                                   struct kiln_err *err)
+{
+    return make_stream(device, OURS_APART, NULL, ret_stream, err);
+}
+
 int kiln_stream_create(struct kiln_device *device, struct kiln_stream **ret_stream,
                        struct kiln_error *err)
 {
@@ -29,7 +38,7 @@ int kiln_stream_create(struct kiln_device *device, struct kiln_stream **ret_stre
         return error_argument(err,
                               "kiln_stream_create needs a device and a pointer for the stream");
     struct kiln_err e = KILN_ERR_INIT;
-    return error_return(&e, make_stream(device, /* is_ours= */ true, NULL, ret_stream, &e), err);
+    return error_return(&e, make_stream(device, OURS, NULL, ret_stream, &e), err);
 }
 
 int kiln_stream_wrap(struct kiln_device *device, void *native, struct kiln_stream **ret_stream,
@@ -38,7 +47,7 @@ int kiln_stream_wrap(struct kiln_device *device, void *native, struct kiln_strea
     if (!device || !ret_stream)
         return error_argument(err, "kiln_stream_wrap needs a device and a pointer for the stream");
     struct kiln_err e = KILN_ERR_INIT;
-    return error_return(&e, make_stream(device, /* is_ours= */ false, native, ret_stream, &e), err);
+    return error_return(&e, make_stream(device, WRAPPED, native, ret_stream, &e), err);
 }
 
 void kiln_stream_destroy(struct kiln_stream *stream)

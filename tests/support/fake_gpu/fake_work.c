@@ -109,7 +109,7 @@ struct event {
 PUBLIC int NAMED(cuStreamCreate, hipStreamCreateWithFlags)(void **ret_stream, unsigned flags);
 int NAMED(cuStreamCreate, hipStreamCreateWithFlags)(void **ret_stream, unsigned flags)
 {
-    (void)flags;
+    fake_control.last_stream_flags = flags;
     FAIL_IF_REPORTED(NAMED(cuStreamCreate, hipStreamCreateWithFlags));
     if (!fake_current())
         return INVALID_CONTEXT;

@@ -53,19 +53,23 @@ static void drop_memory(struct kiln_device *device, void *memory, bool is_ours)
     free(b);
 }
 
-static enum kiln_code write_memory(struct kiln_device *device, void *memory, const void *from,
-                                   uint64_t bytes, struct kiln_err *err)
+static enum kiln_code write_memory(struct kiln_memory *memory, const void *from, uint64_t bytes,
+                                   void *stream, struct kiln_err *err)
 {
-    struct block *b = memory;
+    struct kiln_device *device = memory->device;
+    struct block *b = memory->native;
+    made_of(device)->was_own_stream_used |= stream == device->stream;
     assert_true(bytes <= b->bytes);
     memcpy(b->data, from, bytes);
     return lost(device, err);
 }
 
-static enum kiln_code read_memory(struct kiln_device *device, void *memory, void *to,
-                                  uint64_t bytes, struct kiln_err *err)
+static enum kiln_code read_memory(struct kiln_memory *memory, void *to, uint64_t bytes,
+                                  void *stream, struct kiln_err *err)
 {
-    struct block *b = memory;
+    struct kiln_device *device = memory->device;
+    struct block *b = memory->native;
+    made_of(device)->was_own_stream_used |= stream == device->stream;
     made_of(device)->was_read_early |= made_of(device)->busy_stream != NULL;
     assert_true(bytes <= b->bytes);
     memcpy(to, b->data, bytes);
@@ -88,9 +92,10 @@ static enum kiln_code finish(struct kiln_device *device, void *stream, struct ki
     return lost(device, err);
 }
 
-static enum kiln_code create_stream(struct kiln_device *device, void **ret_stream,
+static enum kiln_code create_stream(struct kiln_device *device, bool is_apart, void **ret_stream,
                                     struct kiln_err *err)
 {
+    made_of(device)->has_blocking_stream |= !is_apart;
     *ret_stream = malloc(1);
     assert_non_null(*ret_stream);
     return lost(device, err);

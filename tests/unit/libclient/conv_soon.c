@@ -74,6 +74,15 @@ TEST_F(soon, a_job_takes_the_better_plan_when_it_refreshes)
     kiln_plan_unref(first);
 }
 
+/* The job's kernels would wait for the thread's, and the thread's for the job's. */
+TEST_F(soon, the_thread_uses_no_stream_of_the_job)
+{
+    must(conv_find(f), f->err);
+    wait_until("the end of tuning", is_tuned, f);
+    assert_false(f->device->was_own_stream_used);
+    assert_false(f->device->has_blocking_stream);
+}
+
 TEST_F(soon, a_second_find_gets_the_best_plan_so_far)
 {
     must(conv_find(f), f->err);

@@ -336,6 +336,20 @@ static struct kiln_native_tensors native_of(const struct gpu_work *work)
                                          .y = kiln_memory_native(work->y) };
 }
 
+TEST(gpu, a_stream_apart_does_not_wait_for_the_default_stream)
+{
+    struct kiln_device *d = gpu_open(0);
+    struct kiln_stream *usual = NULL, *apart = NULL;
+    struct kiln_err err = KILN_ERR_INIT;
+    must(kiln_stream_create(d, &usual, &gpu.err), gpu.err);
+    assert_int_equal(gpu.fake->last_stream_flags, 0);
+    assert_int_equal(stream_create_apart(d, &apart, &err), KILN_OK);
+    assert_int_equal(gpu.fake->last_stream_flags, 1);
+    kiln_stream_destroy(apart);
+    kiln_stream_destroy(usual);
+    kiln_device_close(d);
+}
+
 TEST(gpu, a_run_works_on_the_jobs_own_pointers_and_stream)
 {
     struct kiln_device *d = gpu_open(0);
