@@ -228,6 +228,8 @@ static enum kiln_code run_stage(struct soon_watch *w, enum stage stage, struct k
                                 .public_problem = &w->problem,
                                 .pace = &w->soon->pace,
                                 .incumbent = incumbent };
+    if (options.device->ops->relax_captures)
+        options.device->ops->relax_captures(options.device);
     enum kiln_code rc = stream_create_apart(options.device, &options.stream, err);
     if (rc)
         return rc;

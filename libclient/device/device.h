@@ -95,6 +95,9 @@ struct device_ops {
                                     struct kiln_err *err);
     enum kiln_code (*adopt_stream)(struct kiln_device *device, void *stream, struct kiln_err *err);
     void (*drop_stream)(struct kiln_device *device, void *stream, bool is_ours);
+    /* From now on, no call of the calling thread breaks another thread's capture of a stream.  NULL
+     * if the runtime has no captures. */
+    void (*relax_captures)(struct kiln_device *device);
     enum kiln_code (*finish)(struct kiln_device *device, void *stream, struct kiln_err *err);
 
     enum kiln_code (*create_event)(struct kiln_device *device, void **ret_event,

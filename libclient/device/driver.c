@@ -12,6 +12,9 @@
 /* CU_STREAM_NON_BLOCKING and hipStreamNonBlocking. */
 #define STREAM_NON_BLOCKING 1u
 
+/* CU_STREAM_CAPTURE_MODE_RELAXED and hipStreamCaptureModeRelaxed. */
+#define CAPTURE_RELAXED 2
+
 /* Status of a launch that has too many threads, groups or bytes of shared memory.  Also the status
  * after encoding a tensor map with sizes that the driver does not support.  The device still works
  * afterwards.  CUresult and hipError_t use the same number. */
@@ -73,6 +76,16 @@ static void ignore_status(const struct driver_device *d, int status)
 {
     if (status && d->kind->forget_failure)
         d->kind->forget_failure();
+}
+
+/* Sets how the calling thread treats captures of streams.  In every mode but the relaxed one, a
+ * call such as one that loads a module fails while another thread captures its stream in the global
+ * mode, and breaks that capture.  Returns the previous mode. */
+static int exchange_capture_mode(const struct driver_device *d, int mode)
+{
+    if (d->calls->exchange_capture_mode)
+        ignore_status(d, d->calls->exchange_capture_mode(&mode));
+    return mode;
 }
 
 static void release_handle(struct kiln_device *device, int (*destroy)(void *), void *handle)
@@ -313,8 +326,15 @@ static enum kiln_code driver_load(struct kiln_device *device, struct bytes objec
     rc = driver_enter(d, &scope, err);
     if (rc)
         return rc;
+    int before = exchange_capture_mode(d, CAPTURE_RELAXED);
     int status = d->calls->module_load(ret_module, object.data);
+    (void)exchange_capture_mode(d, before);
     return status ? fail_load(d, object, status, err) : KILN_OK;
+}
+
+static void driver_relax_captures(struct kiln_device *device)
+{
+    (void)exchange_capture_mode(driver_of(device), CAPTURE_RELAXED);
 }
 
 static void driver_unload(struct kiln_device *device, void *module)
@@ -413,6 +433,7 @@ const struct device_ops driver_ops = {
     .create_stream = driver_create_stream,
     .adopt_stream = driver_adopt_stream,
     .drop_stream = driver_drop_stream,
+    .relax_captures = driver_relax_captures,
     .finish = driver_finish,
     .create_event = driver_create_event,
     .drop_event = driver_drop_event,

@@ -22,6 +22,7 @@ struct driver_calls {
     int (*fill)(void *to, unsigned char value, size_t bytes, void *stream);
     int (*pointer_attribute)(void *ret_value, int attribute, void *pointer);
     int (*stream_create)(void **ret_stream, unsigned flags);
+    int (*exchange_capture_mode)(int *mode); /* may be NULL */
     int (*stream_destroy)(void *stream);
     int (*stream_finish)(void *stream);
     int (*event_create)(void **ret_event, unsigned flags);

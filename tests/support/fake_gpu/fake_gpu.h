@@ -64,6 +64,7 @@ struct fake_gpu {
     int capability;   /* CUDA: compute capability of every device, such as 90 */
     bool is_mig;      /* CUDA: whether every device is a MIG instance */
     void *last_stream;
+    int capture_mode, last_load_mode; /* now, and when a module was loaded last */
     unsigned last_stream_flags; /* of the stream that was created last */
     unsigned last_shared;
     unsigned encodes;

@@ -117,6 +117,15 @@ int NAMED(cuStreamCreate, hipStreamCreateWithFlags)(void **ret_stream, unsigned 
     return 0;
 }
 
+PUBLIC int NAMED(cuThreadExchangeStreamCaptureMode, hipThreadExchangeStreamCaptureMode)(int *mode);
+int NAMED(cuThreadExchangeStreamCaptureMode, hipThreadExchangeStreamCaptureMode)(int *mode)
+{
+    int before = fake_control.capture_mode;
+    fake_control.capture_mode = *mode;
+    *mode = before;
+    return 0;
+}
+
 PUBLIC int NAMED(cuStreamDestroy_v2, hipStreamDestroy)(void *stream);
 int NAMED(cuStreamDestroy_v2, hipStreamDestroy)(void *stream)
 {
@@ -282,6 +291,7 @@ int NAMED(cuModuleLoadData, hipModuleLoadData)(void **ret_module, const void *im
     m->size = image_size(header);
     pthread_mutex_lock(&fake_mutex);
     fake_control.modules_ever++;
+    fake_control.last_load_mode = fake_control.capture_mode;
     pthread_mutex_unlock(&fake_mutex);
     *ret_module = m;
     return 0;

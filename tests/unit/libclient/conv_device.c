@@ -101,6 +101,8 @@ static enum kiln_code create_stream(struct kiln_device *device, bool is_apart, v
     return lost(device, err);
 }
 
+static void relax_captures(struct kiln_device *device) { made_of(device)->is_relaxed = true; }
+
 static void drop_stream(struct kiln_device *device, void *stream, bool is_ours)
 {
     (void)device;
@@ -218,6 +220,7 @@ static const struct device_ops ops = {
     .finish = finish,
     .create_stream = create_stream,
     .drop_stream = drop_stream,
+    .relax_captures = relax_captures,
     .create_event = create_event,
     .drop_event = drop_event,
     .record = record,

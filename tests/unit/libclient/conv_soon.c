@@ -81,6 +81,7 @@ TEST_F(soon, the_thread_uses_no_stream_of_the_job)
     wait_until("the end of tuning", is_tuned, f);
     assert_false(f->device->was_own_stream_used);
     assert_false(f->device->has_blocking_stream);
+    assert_true(f->device->is_relaxed);
 }
 
 TEST_F(soon, a_second_find_gets_the_best_plan_so_far)

@@ -336,6 +336,21 @@ static struct kiln_native_tensors native_of(const struct gpu_work *work)
                                          .y = kiln_memory_native(work->y) };
 }
 
+TEST(gpu, a_load_does_not_break_a_capture)
+{
+    struct kiln_device *d = gpu_open(0);
+    struct gpu_work work;
+    struct made_plan made = gpu_scale();
+    must(gpu_work_start(d, &made, &work, &gpu.err), gpu.err);
+    assert_int_equal(gpu.fake->last_load_mode, 2); /* relaxed */
+    assert_int_equal(gpu.fake->capture_mode, 0);
+    d->ops->relax_captures(d);
+    assert_int_equal(gpu.fake->capture_mode, 2);
+    gpu.fake->capture_mode = 0;
+    gpu_work_end(&work);
+    kiln_device_close(d);
+}
+
 TEST(gpu, a_stream_apart_does_not_wait_for_the_default_stream)
 {
     struct kiln_device *d = gpu_open(0);
