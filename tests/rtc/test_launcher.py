@@ -27,6 +27,7 @@ NO_EFFECT = {"PWD", "TMP", "TEMP", "TMPDIR", "TEMPDIR", "NO_COLOR", "bar"}
 STORED, ANSWERED = "compiled here and stored", "answered by kilnd"
 UNKNOWN = "an option is unknown or has side effects, or there are more files"
 OUTPUT = "the output is not a plain file, or has other permissions than a new file"
+WRAPPED = "another program than the named compiler was started"
 TIME = "the source contains the time of its compile, or may contain it"
 
 
@@ -376,6 +377,13 @@ def test_a_script_that_becomes_the_compiler_is_not_stored(launcher, before):
     wait_until("the clock to pass the file's time", lambda: is_old(script))
     assert launcher.check(script, *HIP, "k.hip") == [
         "it starts a process, whose files are not seen"] * 2
+
+
+@pytest.mark.parametrize("kind", ["dynamic", "static"])
+def test_a_program_that_becomes_the_compiler_is_not_stored(launcher, kind):
+    """The wrapper makes no notes, so a later wrapper might start another compiler unseen."""
+    wrapper = HERE / "compilers" / kind / "clang"
+    assert launcher.check(wrapper, *HIP, "k.hip", FAKE_CC_REAL=str(CLANG)) == [WRAPPED] * 2
 
 
 def test_a_temporary_file_does_not_matter(launcher):

@@ -39,6 +39,7 @@ struct launch {
     struct rtc_program program; /* must be the first member */
     const struct command *command;
     const char *library;
+    char real[PATH_MAX];       /* the compiler's path without links */
     struct buffer messages[2]; /* what the compiler wrote to standard output and standard error */
     struct buffer notes;       /* what the compiler's processes noted (notes.h) */
     struct buffer output, dependencies; /* the files that the compiler wrote */
@@ -177,9 +178,9 @@ static void copy(int from, int to)
 
 static void take_notes(struct launch *l, int file)
 {
-    const struct replay_paths paths = { l->command->arguments[l->command->input],
-                                        l->command->arguments[l->command->output],
-                                        l->command->dependencies };
+    const struct command *c = l->command;
+    const struct replay_paths paths = { l->real, c->arguments[c->input], c->arguments[c->output],
+                                        c->dependencies };
     take_content(file, INPUT_MAX, &l->notes);
     if (l->notes.failed)
         buffer_done(&l->notes);
@@ -505,16 +506,15 @@ static const char *describe(struct launch *l, struct rtc_library *library)
 {
     const struct command *c = l->command;
     struct rtc_program *p = &l->program;
-    char real[PATH_MAX];
     buffer_init(&p->action, ACTION_MAX);
     buffer_init(&p->expressions, 1);
-    if (!realpath(c->compiler, real))
+    if (!realpath(c->compiler, l->real))
         return "the compiler cannot be found";
     if (has_more_options(c))
         return "an environment variable adds options";
     library->kind = RTC_COMGR;
     snprintf(library->name, sizeof(library->name), "%s", c->is_ptxas ? "ptxas" : "clang");
-    library->identity = digest_compiler(c, real);
+    library->identity = digest_compiler(c, l->real);
     p->library = library;
     p->wanted_ns = clock_monotonic_ns();
     p->name = strdup(c->is_ptxas ? "ptxas" : c->arguments[c->input]);

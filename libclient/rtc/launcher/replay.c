@@ -58,6 +58,15 @@ static void note_written(const char *path, const struct replay_paths *paths)
         note(FILE_USE_OPEN, true, path);
 }
 
+/* Returns whether the first program that wrote notes is |compiler|.  Another program may have
+ * become |compiler| without a note, and may have read files before. */
+static bool begins_with(struct bytes notes, const char *compiler)
+{
+    const char *begin = next(&notes), *program = next(&notes);
+    return begin && begin[0] == NOTE_BEGIN && program && program[0] == FILE_USE_RUN &&
+           strcmp(program + 1, compiler) == 0;
+}
+
 /* Returns whether |notes| has the note |begin| of the same process before. */
 static bool begins_again(struct bytes notes, const char *begin)
 {
@@ -116,6 +125,8 @@ void replay_notes(struct bytes notes, const struct replay_paths *paths)
 {
     struct replay r = { .paths = paths, .started = 1 };
     find_written(&r, notes);
+    if (!begins_with(notes, paths->compiler))
+        files_refuse("another program than the named compiler was started");
     /* A process that wrote no notes, for example because it is statically linked, may have read any
      * file. After an exec without fork, the numbers may be equal even so. */
     if (r.begun != r.started || r.has_exec)

@@ -13,8 +13,10 @@
 #include <stdbool.h>
 #include <sys/stat.h>
 
-struct replay_paths { /* as on the compiler's command line; |dependencies| as in command.h */
-    const char *input, *output, *dependencies;
+struct replay_paths {
+    const char *compiler;       /* without links */
+    const char *input, *output; /* as on the compiler's command line */
+    const char *dependencies;   /* as in command.h */
 };
 
 /* Passes |notes| to the recording of this thread.  Leaves out the outputs, temporary files, and the
