@@ -47,16 +47,18 @@ static bool read_valid_line(struct trace_reader *reader, struct trace_line *line
 
 /* ---- which processes are a run ---- */
 
-struct activity {     /* of one process */
-    uint64_t last_us; /* time of its last answer, since the epoch */
+struct activity {      /* of one process, or of a run */
+    uint64_t last_us;  /* time of the last answer, since the epoch */
+    size_t first, end; /* which processes of the job; |end| is not among them */
     bool is_cold;
 };
 
-static struct activity activity_of(const struct trace_process *process)
+static struct activity activity_of(const struct trace_job *job, size_t index)
 {
+    const struct trace_process *process = &job->processes[index];
     struct trace_reader reader = trace_reader_of(process);
     struct trace_line line;
-    struct activity a = { .last_us = process->process.start_us };
+    struct activity a = { process->process.start_us, index, index + 1, false };
     while (read_valid_line(&reader, &line)) {
         if (line.kind == TRACE_PROCESS || line.kind == TRACE_CUT)
             continue;
@@ -68,7 +70,7 @@ static struct activity activity_of(const struct trace_process *process)
     return a;
 }
 
-/* Returns the start of the first prefetch after |after_us| and not after |until_us|; 0 if there is
+/* Returns the start of the first prefetch after |after_us| and before |until_us|; 0 if there is
  * none. */
 static uint64_t first_prefetch(const struct trace_job *prefetches, uint64_t after_us,
                                uint64_t until_us)
@@ -76,9 +78,25 @@ static uint64_t first_prefetch(const struct trace_job *prefetches, uint64_t afte
     for (size_t i = 0; i < prefetches->process_count; i++) {
         uint64_t us = prefetches->processes[i].process.start_us;
         if (us > after_us)
-            return us <= until_us ? us : 0;
+            return us < until_us ? us : 0;
     }
     return 0;
+}
+
+/* Returns whether a prefetch began after the last answer to |run|, before |start_us|, on a host of
+ * |run|.  On another host, it may be for a further process of the same run. */
+static bool has_new_prefetch(const struct trace_job *job, const struct trace_job *prefetches,
+                             const struct activity *run, uint64_t start_us)
+{
+    for (size_t i = 0; i < prefetches->process_count; i++) {
+        const struct trace_line *prefetch = &prefetches->processes[i].process;
+        if (prefetch->start_us <= run->last_us || prefetch->start_us >= start_us)
+            continue;
+        for (size_t k = run->first; k < run->end; k++)
+            if (bytes_equal(job->processes[k].process.host, prefetch->host))
+                return true;
+    }
+    return false;
 }
 
 static bool continues_run(const struct activity *run, uint64_t start_us)
@@ -92,14 +110,16 @@ static void split_runs(const struct trace_job *job, const struct trace_job *pref
     struct activity run = { 0 };
     uint64_t before_us = 0;
     for (size_t i = 0; i < job->process_count; i++) {
-        const struct activity a = activity_of(&job->processes[i]);
+        const struct activity a = activity_of(job, i);
         uint64_t start_us = job->processes[i].process.start_us;
-        uint64_t prefetch_us = first_prefetch(prefetches, before_us, start_us);
-        if (i == 0 || prefetch_us || !continues_run(&run, start_us)) {
+        if (i == 0 || has_new_prefetch(job, prefetches, &run, start_us) ||
+            !continues_run(&run, start_us)) {
+            uint64_t prefetch_us = first_prefetch(prefetches, before_us, start_us);
             runs->list[runs->count++] =
                 (struct trace_run){ .start_us = start_us, .prefetch_us = prefetch_us, .first = i };
             run = a;
         }
+        run.end = a.end;
         run.last_us = a.last_us > run.last_us ? a.last_us : run.last_us;
         run.is_cold |= a.is_cold;
         runs->list[runs->count - 1].count++;

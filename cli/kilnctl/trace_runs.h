@@ -48,11 +48,11 @@ struct trace_runs { /* in the order of their starts */
     size_t count;
 };
 /* |prefetches|: the job's files with TRACE_PREFETCH_ENDING.  A trace does not say to which run its
- * process belongs.  A process begins a new run if a prefetch started after the process before it.
- * It also begins a new run if it started after the last answer to the processes of the run before.
- * If these processes waited for no compile, it must have started at least 5 seconds after the last
- * answer, because processes of one run may start one after the other, and find everything at
- * once. */
+ * process belongs.  A process begins a new run if it started after the last answer to the processes
+ * of the run before.  If these processes waited for no compile, it must have started at least 5
+ * seconds after the last answer, because processes of one run may start one after the other, and
+ * find everything at once.  The 5 seconds are not needed if a prefetch started after the last
+ * answer, on a host of the run before. */
 CLI_MUST_CHECK int trace_runs_make(const struct trace_job *job, const struct trace_job *prefetches,
                                    struct trace_runs *ret_runs, struct kiln_error *err);
 void trace_runs_done(struct trace_runs *runs);

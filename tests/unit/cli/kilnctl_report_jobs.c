@@ -154,11 +154,45 @@ TEST_F(kilnctl_report_jobs, a_run_ends_after_its_last_answer)
 }
 
 /* The second run used two of the three fetched kernels, and compiled a third one. */
-TEST_F(kilnctl_report_jobs, a_run_after_a_prefetch_says_what_it_used)
+/* Slurm starts a prolog on each node, which prefetches before the node's processes start. */
+TEST_F(kilnctl_report_jobs, a_prefetch_on_a_further_host_begins_no_run)
+{
+    write_trace(f, "1764288000-node7-1.prefetch", HEAD("00", "1"));
+    write_trace(f, "1764288001-node7-2.trace", HEAD("01", "2") PLAN_LINE("0 50", "hot", "1"));
+    write_trace(f, "1764288002-node8-3.prefetch",
+                "kiln-trace 1\nprocess 1764288002000000 node8 3 libkiln 1\n");
+    write_trace(
+        f, "1764288003-node8-4.trace",
+        "kiln-trace 1\nprocess 1764288003000000 node8 4 libkiln 1\n" PLAN_LINE("0 50", "hot", "1"));
+    const char *json = summary(f);
+    assert_says(json, "\"processes\":2,\"hosts\":2");
+    assert_int_equal(count_of(json, "\"start\":"), 1);
+}
+
+TEST_F(kilnctl_report_jobs, a_prefetch_begins_no_run_while_the_run_waits)
 {
     write_trace(f, "1764288000-node7-1.trace",
                 HEAD("00", "1") PLAN_LINE("0 9000000", "compiled", "1")
                     OBJECT_LINE("compiled", "5000000", 1));
+    write_trace(f, "1764288001-node7-2.prefetch", HEAD("01", "2"));
+    write_trace(f, "1764288002-node7-3.trace", HEAD("02", "3") PLAN_LINE("0 50", "hot", "1"));
+    assert_int_equal(count_of(summary(f), "\"start\":"), 1);
+}
+
+TEST_F(kilnctl_report_jobs, a_prefetch_that_starts_with_the_run_is_not_for_this_run)
+{
+    write_trace(f, "1764288000-node7-1.trace", HEAD("00", "1") PLAN_LINE("0 50", "hot", "1"));
+    write_trace(f, "1764288000-node7-2.prefetch", HEAD("00", "2"));
+    const char *json = summary(f);
+    assert_int_equal(count_of(json, "\"start\":"), 1);
+    assert_int_equal(count_of(json, "\"prefetch\":"), 0);
+}
+
+TEST_F(kilnctl_report_jobs, a_run_after_a_prefetch_says_what_it_used)
+{
+    write_trace(f, "1764288000-node7-1.trace",
+                HEAD("00", "1") PLAN_LINE("0 900000", "compiled", "1")
+                    OBJECT_LINE("compiled", "500000", 1));
     write_trace(f, "1764288001-node7-2.prefetch",
                 HEAD("01", "2") OBJECT_LINE("compiled", "5000000", 1)
                     OBJECT_LINE("compiled", "5000000", 2) OBJECT_LINE("compiled", "5000000", 3));
