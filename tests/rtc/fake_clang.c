@@ -10,7 +10,10 @@
  *   #other PATH    replaces PATH by another file, as another program does: unseen by libkiln-rtc
  *   #print SIZE    prints that many bytes to standard error
  *   #wait PATH     writes the process id to PATH, and waits for a signal
+ *   #until PATH    writes the process id to PATH.begun, and waits until PATH exists
+ *   #load PATH     loads the library PATH, and writes its variable kiln_number
  *   #die SIGNAL    ends the process by a signal */
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
@@ -123,8 +126,30 @@ static int wait_for_signal(const char *path)
         pause();
 }
 
+/* Uses system calls, which libkiln-rtc does not see. */
+static int wait_for_file(const char *path)
+{
+    char begun[1100], text[32];
+    snprintf(begun, sizeof(begun), "%s.begun", path);
+    snprintf(text, sizeof(text), "%d\n", (int)getpid());
+    int fd = (int)syscall(SYS_openat, AT_FDCWD, begun, O_WRONLY | O_CREAT, 0666);
+    if (fd < 0 || write(fd, text, strlen(text)) < 0)
+        return 1;
+    alarm(120); /* if the test fails, this process ends, too */
+    while (syscall(SYS_faccessat, AT_FDCWD, path, F_OK))
+        usleep(1000);
+    return 0;
+}
+
+static int load(const char *path, FILE *out)
+{
+    void *library = dlopen(path, RTLD_NOW);
+    const int *number = library ? dlsym(library, "kiln_number") : NULL;
+    return !number || fprintf(out, "%d\n", *number) < 0;
+}
+
 /* Does what a line of the input says.  Returns 0, or an exit status. */
-static int obey(const char *line)
+static int obey(const char *line, FILE *out)
 {
     char word[1024];
     int number;
@@ -134,6 +159,10 @@ static int obey(const char *line)
         return replace_unseen(word);
     if (sscanf(line, "#wait %1000s", word) == 1)
         return wait_for_signal(word);
+    if (sscanf(line, "#until %1000s", word) == 1)
+        return wait_for_file(word);
+    if (sscanf(line, "#load %1000s", word) == 1)
+        return load(word, out);
     if (sscanf(line, "#die %d", &number) == 1)
         return raise(number);
     if (sscanf(line, "#print %d", &number) == 1)
@@ -167,7 +196,7 @@ static int compile(FILE *in, FILE *out)
             if (start())
                 return 1;
         } else if (line[0] == '#') {
-            int rc = obey(line);
+            int rc = obey(line, out);
             if (rc)
                 return rc;
         } else {

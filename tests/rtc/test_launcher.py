@@ -295,6 +295,24 @@ def test_a_signal_ends_the_compiler(launcher, number):
     assert not (launcher.directory / "k.o").exists()
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_launcher_while_it_stores(launcher, daemon, number):  # noqa: F811
+    launcher.write("k.hip", "#until go\nint k;\n")
+    with launcher.begin(KILN_CC, CLANG, *HIP, "k.hip", "-o", "k.o") as process:
+        begun = launcher.directory / "go.begun"
+        wait_until("the compiler to start",
+                   lambda: begun.exists() and begun.read_text().endswith("\n"))
+        compiler = int(begun.read_text())
+        daemon.process.send_signal(signal.SIGSTOP)
+        try:
+            (launcher.directory / "go").touch()
+            wait_until("the compiler to end", lambda: not os.path.exists(f"/proc/{compiler}"))
+            process.send_signal(number)
+            assert process.wait(WAIT_MAX_S) == -number
+        finally:
+            daemon.process.send_signal(signal.SIGCONT)
+
+
 def test_a_killed_launcher_ends_the_compiler(launcher):
     launcher.write("k.hip", "#wait started\nint k;\n")
     with launcher.begin(KILN_CC, CLANG, *HIP, "k.hip", "-o", "k.o") as process:

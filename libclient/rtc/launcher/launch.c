@@ -94,6 +94,7 @@ static const int passed_signals[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM };
 #define PASSED_SIGNALS (sizeof(passed_signals) / sizeof(passed_signals[0]))
 
 static volatile sig_atomic_t compiler_process;
+static struct sigaction actions_before[PASSED_SIGNALS];
 
 static void pass_signal(int number) { kill(compiler_process, number); }
 
@@ -111,11 +112,19 @@ static void block_signals(sigset_t *ret_before)
 static void pass_signals(pid_t child)
 {
     const struct sigaction pass = { .sa_handler = pass_signal, .sa_flags = SA_RESTART };
-    struct sigaction before;
     compiler_process = child;
-    for (size_t i = 0; i < PASSED_SIGNALS; i++)
-        if (sigaction(passed_signals[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+    for (size_t i = 0; i < PASSED_SIGNALS; i++) {
+        struct sigaction *before = &actions_before[i];
+        if (sigaction(passed_signals[i], NULL, before) == 0 && before->sa_handler != SIG_IGN)
             sigaction(passed_signals[i], &pass, NULL);
+    }
+}
+
+/* From now on, signals have the same effect as before pass_signals. */
+static void keep_signals(void)
+{
+    for (size_t i = 0; i < PASSED_SIGNALS; i++)
+        sigaction(passed_signals[i], &actions_before[i], NULL);
 }
 
 /* Returns the process of the compiler, or -1. */
@@ -133,10 +142,15 @@ static pid_t start_compiler(const struct launch *l, int notes, const int message
     return child;
 }
 
-/* Returns the exit status, or 128 plus the number of the signal, which |ret_signal| receives. */
+/* Returns the exit status, or 128 plus the number of the signal, which |ret_signal| receives. As
+ * long as signals are passed, the number of the process belongs to no other process. */
 static int wait_for(pid_t child, int *ret_signal)
 {
+    siginfo_t ignored;
     int status = 0;
+    while (waitid(P_PID, (id_t)child, &ignored, WEXITED | WNOWAIT) < 0 && errno == EINTR)
+        ;
+    keep_signals();
     while (waitpid(child, &status, 0) < 0 && errno == EINTR)
         ;
     *ret_signal = WIFEXITED(status) ? 0 : WTERMSIG(status);
