@@ -16,6 +16,8 @@
 #define UNKNOWN -2
 
 static _Atomic int descriptor = UNKNOWN; /* -1: no notes are wanted */
+static _Atomic bool has_begun;
+static unsigned long long loads; /* libraries loaded before the notes began */
 
 /* Returns the descriptor of the memory file, or -1 if there is none.  This process may have closed
  * the file, so the function checks that the number does not belong to another file now. */
@@ -55,10 +57,10 @@ static void write_note(char kind, const char *path)
 }
 
 /* Leaves out libkiln-rtc itself, which does not change the output. */
-static int note_object(struct dl_phdr_info *info, size_t size, void *context)
+static int note_object(struct dl_phdr_info *info, size_t size, void *ret_loads)
 {
     (void)size;
-    (void)context;
+    *(unsigned long long *)ret_loads = info->dlpi_adds;
     if (strchr(info->dlpi_name, '/') && !strstr(info->dlpi_name, "/libkiln-rtc.so"))
         write_note(FILE_USE_RUN, info->dlpi_name);
     return 0;
@@ -73,7 +75,25 @@ static void begin(void)
     snprintf(process, sizeof(process), "%d", (int)getpid());
     write_note(NOTE_BEGIN, process);
     write_note(FILE_USE_RUN, program);
-    dl_iterate_phdr(note_object, NULL);
+    dl_iterate_phdr(note_object, &loads);
+}
+
+static int count_loads(struct dl_phdr_info *info, size_t size, void *ret_loads)
+{
+    (void)size;
+    *(unsigned long long *)ret_loads = info->dlpi_adds;
+    return 1;
+}
+
+/* Notes the libraries again if the process has loaded further ones, with dlopen. */
+__attribute__((destructor)) static void end(void)
+{
+    unsigned long long now = loads;
+    if (!has_begun)
+        return;
+    dl_iterate_phdr(count_loads, &now);
+    if (now != loads)
+        dl_iterate_phdr(note_object, &loads);
 }
 
 const char *notes_file(const struct stat *seen, char text[NOTES_FILE_SIZE])
@@ -85,7 +105,6 @@ const char *notes_file(const struct stat *seen, char text[NOTES_FILE_SIZE])
 
 void notes_add(char kind, const char *text)
 {
-    static _Atomic bool has_begun;
     int before = errno;
     if (!atomic_exchange(&has_begun, true))
         begin();

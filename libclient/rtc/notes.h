@@ -6,7 +6,8 @@
  *
  * kiln-cc starts a compiler with libkiln-rtc and a memory file.  In each process of the compiler,
  * the functions of hooks.c append notes to this file.  kiln-cc reads the notes when the compiler
- * has ended.
+ * has ended.  A library that a process loads with dlopen is noted when the process ends.  It is not
+ * noted if the process closes it before, or ends with _exit.
  *
  * Role       writes notes: a kind (enum file_use or enum note_kind), and a text that ends with NUL,
  *            mostly a path

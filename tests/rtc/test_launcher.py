@@ -404,6 +404,16 @@ def test_a_program_that_becomes_the_compiler_is_not_stored(launcher, kind):
     assert launcher.check(wrapper, *HIP, "k.hip", FAKE_CC_REAL=str(CLANG)) == [WRAPPED] * 2
 
 
+def test_a_library_that_the_compiler_loads_late_counts(launcher):
+    """Some compilers load a plugin when they have read the source."""
+    library = launcher.directory / "number.so"
+    launcher.write("k.hip", f"#load {library}\nint k;\n")
+    for number in "1", "2":
+        shutil.copy(HERE / f"number_{number}.so", library)
+        wait_until("the clock to pass the file's time", lambda: is_old(library))
+        assert launcher.check(CLANG, *HIP, "k.hip") == [STORED, ANSWERED]
+
+
 def test_a_temporary_file_does_not_matter(launcher):
     launcher.write("k.hip", "#temporary scratch\nint k;\n")
     assert launcher.check(CLANG, *HIP, "k.hip") == [STORED, ANSWERED]
