@@ -23,3 +23,8 @@ def test_libkiln_rtc_needs_no_symbol_that_is_newer_than_glibc_2_28():
 def test_libkiln_rtc_needs_the_libraries_that_had_its_symbols_before_glibc_2_34():
     needed = re.findall(r"\(NEEDED\).*\[(.*?)\.so", readelf("--dynamic"))
     assert {"libc", "libdl", "libpthread"} <= set(needed), needed
+
+
+def test_libkiln_rtc_looks_for_libraries_only_where_every_program_does():
+    """Each directory of a RUNPATH makes the start of every program slower."""
+    assert "(NEEDED)" in readelf("--dynamic") and "PATH)" not in readelf("--dynamic")
