@@ -40,6 +40,12 @@ TEST(plain, a_program_that_kilnd_refuses_compiles_by_itself)
     setenv("KILN_SOCKET", daemon.path, 1);
     setenv("KILN_RTC_PATIENCE", "60000", 1);
     assert_reason("another process still compiles it, or kilnd is at a limit");
+    const unsigned before = daemon.requests;
+    assert_reason("another process still compiles it, or kilnd is at a limit");
+    assert_int_equal(daemon.requests, before + 2); /* the second request is the one that waits */
+    lookup_waited_in_vain();
+    assert_reason("another process still compiles it, or kilnd is at a limit");
+    assert_int_equal(daemon.requests, before + 3);
     code = KILN_DENIED;
     assert_reason("kilnd refuses this user");
     code = KILN_UNSUPPORTED;
