@@ -26,6 +26,18 @@ COMGR_KERNELS = {  # for each chain of actions, the name and text of a source
     "opencl": ("k.cl", "__kernel void k(__global float *x) { x[0] = sin(x[1]); }"),
     "assembly": ("k.s", ".text\n.globl k\n.type k,@function\nk:\n  s_endpgm\n"),
 }
+# For each compiler that kiln-cc starts: its path, and the name, text and options of a source.
+LAUNCHED = {
+    "clang": (shutil.which("clang-19", path="/usr/bin:/usr/lib/llvm-19/bin"), "k.hip",
+              'extern "C" __attribute__((global)) void k(float *x) { *x = 1.0f; }\n',
+              ["-x", "hip", "--offload-arch=gfx942", "--cuda-device-only", "-nogpuinc", "-nogpulib",
+               "--no-gpu-bundle-output", "-O3", "-c"]),
+    "ptxas": ("/usr/local/cuda/bin/ptxas", "k.ptx",
+              ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 p) { "
+              ".reg .b64 %r; ld.param.u64 %r, [p]; st.global.u32 [%r], 1; ret; }\n",
+              ["--gpu-name=sm_90"]),
+}
+LAUNCHES = 25
 READY_MAX_S = 30
 RUN_MAX_S = 300
 PR_SET_PDEATHSIG = 1
@@ -234,6 +246,26 @@ class Bench:
                         for preload, count in ((False, 5), (True, 100))]
                 self.print("comgr_" + chain, bare_us=each[0], hit_us=each[1])
 
+    def launch(self, *command):
+        subprocess.run([*map(str, command)], env=self.environment, cwd=self.work, check=True,
+                       timeout=RUN_MAX_S)
+
+    def measure_launcher(self):
+        """Measures a compiler that is started as a program, and kiln-cc when kilnd answers."""
+        for what, (compiler, name, text, options) in LAUNCHED.items():
+            if not compiler or not os.path.exists(compiler):
+                print(f"bench: {what} is not here, so kiln-cc is not measured with it",
+                      file=sys.stderr)
+                continue
+            (self.work / name).write_text(text)
+            time.sleep(0.1)  # libkiln-rtc does not trust a file that is as new as the compile
+            plain = [compiler, *options, name, "-o", "k.o"]
+            self.launch(self.build / "bin/kiln-cc", *plain)
+            for _ in range(LAUNCHES):
+                self.print("launch_" + what, bare_us=minimum_us(1, lambda i: self.launch(*plain)),
+                           hit_us=minimum_us(1, lambda i: self.launch(
+                               self.build / "bin/kiln-cc", *plain)))
+
     def measure_start(self):
         with_library = dict(self.environment, LD_PRELOAD=self.preload)
         def start(environment):
@@ -251,6 +283,7 @@ class Bench:
         self.measure_stores("store_files", source, options)
         self.measure_misses()
         self.measure_comgr()
+        self.measure_launcher()
         self.measure_start()
 
 

@@ -479,6 +479,12 @@ def rtc_rows(table, results):
             bare, hit = (min(r[name] for r in found) / 1e3 for name in ("bare_us", "hit_us"))
             name = f"an answer for {kernel} of comgr, which compiles it in {bare:.0f} ms"
             table.add(section, name, hit, "ms", digits=1)
+    for compiler in "clang", "ptxas":
+        found = of(results, "rtc", what="launch_" + compiler)
+        if found:
+            bare, hit = (min(r[name] for r in found) / 1e3 for name in ("bare_us", "hit_us"))
+            name = f"an answer for {compiler}, started by kiln-cc, instead of {bare:.1f} ms"
+            table.add(section, name, hit, "ms", digits=1)
     found = of(results, "rtc", what="start")
     if found:
         more = (min(r["start_us"] for r in found) - min(r["bare_us"] for r in found)) / 1e3
