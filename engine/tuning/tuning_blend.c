@@ -273,19 +273,10 @@ static void start_with_own(struct blend *b, const struct tuning_held *held)
     }
 }
 
-/* If the two measurements agree, the host's own one stays. */
+/* The host's own entry always stays: after a revocation it could not be restored. */
 static enum kiln_code add_of_fleet(struct blend *b, const struct tuning_row *fleet)
 {
-    struct tuning_row *there = row_of(b, fleet);
-    if (!there)
-        return add_entry(b, fleet);
-    struct tuning_row into = *there;
-    bool wins = measurement_merge(b->place->kind, &into, fleet).result == MERGE_TAKEN;
-    if (!wins || !fits_record(b, size_of(there), fleet))
-        return KILN_OK;
-    b->size += size_of(fleet) - size_of(there);
-    *there = *fleet;
-    return KILN_OK;
+    return row_of(b, fleet) ? KILN_OK : add_entry(b, fleet);
 }
 
 static bool is_same_row(const struct tuning_row *a, const struct tuning_row *b)

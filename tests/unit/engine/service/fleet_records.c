@@ -203,6 +203,19 @@ TEST_F(records, a_hosts_own_measurement_stays)
     expect_shown(f, 1, FLEET_ENTRY, false);
 }
 
+/* The fleet's entry has ten samples, so the statistics prefer it. */
+TEST_F(records, a_hosts_own_measurement_stays_whatever_the_fleets_statistics_are)
+{
+    share(f, &f->signer, 1, 0.5);
+    share(f, &f->signer, 1, 0.501);
+    compact(f);
+    become_reader(f);
+    put_host(f, 1, "SolverA", 0.75);
+    want_device(f);
+    expect_shown(f, 1, "0.75", true);
+    expect_shown(f, 1, FLEET_ENTRY, false);
+}
+
 TEST_F(records, what_came_from_the_fleet_is_not_pushed)
 {
     BUFFER_AUTO struct buffer exported;
