@@ -83,6 +83,9 @@ KILN_MUST_CHECK enum kiln_code job_restate_record(struct tuning_job *job,
 /* Returns KILN_INVALID if a put would refuse the entry. */
 KILN_MUST_CHECK enum kiln_code job_check_row(const struct tuning_place *place,
                                              const struct tuning_row *row, struct kiln_err *err);
+/* Limits the number of samples, because a measurement with a huge number would win over all
+ * others. */
+void job_cap_samples(struct record *record);
 /* Adds to |job->given| the records that the fleet changes. */
 KILN_MUST_CHECK enum kiln_code job_list_restated(struct tuning_job *job, uint64_t end_ns,
                                                  bool *ret_more, struct kiln_err *err);

@@ -117,9 +117,7 @@ static enum kiln_code check_put(const struct tuning_place *place, const struct t
     return job_check_row(place, row, err);
 }
 
-/* Limits the number of samples, because a measurement with a huge number would win over all
- * others. */
-static void cap_samples(struct record *record)
+void job_cap_samples(struct record *record)
 {
     for (size_t i = 0; i < record->count; i++) {
         if (record->rows[i].measured.samples > MERGE_SAMPLES_MAX)
@@ -202,7 +200,7 @@ enum kiln_code tuning_job_put(struct tuning *t, const struct tuning_row *rows, s
     rc = record_list_add(&job->given, record_create(&place, rows, count), err);
     if (rc)
         return rc;
-    cap_samples(job->given.records[0]);
+    job_cap_samples(job->given.records[0]);
     *ret_job = KILN_TAKE(job);
     return KILN_OK;
 }

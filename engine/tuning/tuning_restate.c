@@ -22,6 +22,7 @@ static enum kiln_code merge_next(struct tuning_job *job, struct kiln_err *err)
 {
     struct record *next = job->statements.records[job->stated];
     drop_bad_rows(job, next);
+    job_cap_samples(next);
     enum kiln_code rc = next->count > 0 ? job_merge_statement(job, next, err) : KILN_OK;
     job->statements.records[job->stated++] = NULL;
     record_destroy(next);

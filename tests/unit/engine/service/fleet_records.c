@@ -216,6 +216,51 @@ TEST_F(records, a_hosts_own_measurement_stays_whatever_the_fleets_statistics_are
     expect_shown(f, 1, FLEET_ENTRY, false);
 }
 
+/* Returns a copy of the exported block in which each measurement has |samples|. */
+static void restate_samples(struct fleet_users *f, struct bytes record, uint32_t samples,
+                            struct buffer *ret_record)
+{
+    KILN_AUTO(codec) struct codec *codec = NULL;
+    KILN_AUTO(mem) struct tuning_share *share = calloc(1, sizeof(*share));
+    struct fleet_record exported;
+    struct bytes raw;
+    size_t entries;
+    BUFFER_AUTO struct buffer block;
+    buffer_init(&block, 1u << 20);
+    must(codec_create(&codec, &f->err), f->err);
+    assert_true(fleet_record_read(record, &exported));
+    must(codec_unpack(codec, &exported.packed, &raw, &f->err), f->err);
+    assert_true(share && tuning_share_open(share, raw, ID));
+    tuning_share_begin(&block);
+    while (tuning_share_next(share) == TUNING_SHARE_RECORD) {
+        for (size_t i = 0; i < share->count; i++)
+            share->rows[i].measured.samples = samples;
+        const struct tuning_held held = { .place = share->place,
+                                          .rows = share->rows,
+                                          .row_count = share->count };
+        must(tuning_share_add(&block, &held, &entries, &f->err), f->err);
+    }
+    const struct fleet_tuning_claim what = { .database_id = ID, .series = "many", .time = 1 };
+    must(fleet_tuning_record(codec, &what, buffer_view(&block), ret_record, &f->err), f->err);
+}
+
+TEST_F(records, the_number_of_samples_is_limited)
+{
+    struct fleet_directory directory = fleet_directory_of(f->root);
+    struct fleet_pushing pushing = { .store = &directory.store, .signer = &f->signer };
+    BUFFER_AUTO struct buffer exported, record;
+    put_host(f, 1, "SolverA", 0.5);
+    json_destroy(export_tuning(f, &exported));
+    buffer_init(&record, 1u << 20);
+    restate_samples(f, buffer_view(&exported), 2000000, &record);
+    must(fleet_push(&pushing, record.data, record.size, &f->err), f->err);
+    forget_host(f);
+    compact(f);
+    become_reader(f);
+    want_device(f);
+    expect_shown(f, 1, "\"samples\":1000000,", true);
+}
+
 TEST_F(records, what_came_from_the_fleet_is_not_pushed)
 {
     BUFFER_AUTO struct buffer exported;
