@@ -3,6 +3,7 @@
 
 #include "common/base/fs.h"
 #include "common/base/hex.h"
+#include "engine/digest/sha256.h"
 #include "engine/fleet/fleet_record.h"
 #include "engine/fleet/fleet_series.h"
 #include "engine/tuning/tuning_share.h"
@@ -153,8 +154,7 @@ static enum kiln_code read_statement(struct reading *r, struct statement *statem
     const struct fleet_claim *claim = &statement->record.claim;
     struct kiln_err why = KILN_ERR_INIT;
     struct bytes raw;
-    r->unpacked += claim->raw_size;
-    if (r->unpacked > FLEET_RECORDS_BYTES_MAX) {
+    if (r->unpacked >= FLEET_RECORDS_BYTES_MAX) {
         r->s->is_cut = true;
         return KILN_OK;
     }
@@ -166,6 +166,7 @@ static enum kiln_code read_statement(struct reading *r, struct statement *statem
     if (rc == KILN_NO_MEMORY)
         *err = why;
     statement->is_read = !rc;
+    r->unpacked += rc ? 0 : raw.size;
     return rc ? (rc == KILN_NO_MEMORY ? rc : KILN_OK) : take_records(r, claim, raw, err);
 }
 
@@ -177,12 +178,25 @@ static bool was_replaced(const struct reading *r, size_t i)
     return false;
 }
 
-static enum kiln_code read_packs(struct reading *r, struct kiln_err *err)
+static enum kiln_code read_pack(struct reading *r, unsigned number, struct kiln_err *err)
 {
     struct fleet_statements *s = r->s;
+    struct buffer *pack = &r->packs[number];
+    enum kiln_code rc = fs_read_fd(s->packs[number], s->names[number].size, pack, err);
+    if (rc)
+        return rc;
+    const struct digest digest = sha256_of(buffer_view(pack));
+    if (digest_equal(&digest, &s->names[number].sha256))
+        return KILN_OK;
+    refuse(r, FLEET_FAULT_WRONG_BYTES);
+    return kiln_fail(err, KILN_CORRUPT, "a pack of the fleet's tuning records is damaged");
+}
+
+static enum kiln_code read_packs(struct reading *r, struct kiln_err *err)
+{
     enum kiln_code rc = KILN_OK;
-    for (unsigned i = 0; !rc && i < s->wanted; i++)
-        rc = fs_read_fd(s->packs[i], s->names[i].size, &r->packs[i], err);
+    for (unsigned i = 0; !rc && i < r->s->wanted; i++)
+        rc = read_pack(r, i, err);
     return rc;
 }
 

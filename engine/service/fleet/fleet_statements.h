@@ -34,6 +34,7 @@ struct fleet_statements {
 /* Copies what the other functions need of the index. Returns false if memory ran out. */
 bool fleet_statements_begin(struct fleet_statements *statements, const struct fleet_index *index,
                             struct trusted *trusted);
-/* All packs have been read. Counts blocks that are not valid in |faults|. */
+/* All packs have been read. Counts blocks that are not valid in |faults|. Sets |rc| to KILN_CORRUPT
+ * if a pack does not have the digest that the index states. */
 void fleet_statements_read(struct fleet_statements *statements, const char *database_id);
 void fleet_statements_done(struct fleet_statements *statements);

@@ -278,12 +278,11 @@ TEST_F(records, a_client_cannot_record_as_the_fleet)
     assert_int_equal(f->users.ann.replies[0].type, MESSAGE_error);
 }
 
-static struct fleet_place place_of_block(struct fleet_users *f, struct fleet_pack *ret_pack,
-                                         uint32_t *ret_count)
+static struct fleet_index *read_index(struct fleet_users *f)
 {
     BUFFER_AUTO struct buffer text, content;
     KILN_AUTO(fleet_trust) struct fleet_trust *trust = NULL;
-    KILN_AUTO(fleet_index) struct fleet_index *index = NULL;
+    struct fleet_index *index = NULL;
     struct fleet_tuning_shard named;
     struct fleet_pointer pointer;
     enum fleet_fault fault;
@@ -299,15 +298,11 @@ static struct fleet_place place_of_block(struct fleet_users *f, struct fleet_pac
     must(fleet_tree_read(f->root, name, &content, &f->err), f->err);
     must(fleet_trust_read(f->keys, &trust, &f->err), f->err);
     must(fleet_index_open(&content, trust, &index, &fault, &f->err), f->err);
-    *ret_count = fleet_index_count(index);
-    *ret_pack = fleet_index_pack(index, 0);
-    return fleet_index_entry(index, 0).place;
+    return index;
 }
 
 TEST_F(records, a_newer_block_of_a_host_replaces_the_older)
 {
-    struct fleet_pack pack;
-    uint32_t count = 0;
     put_host(f, 1, "SolverA", 0.5);
     push_as(f, &f->signer);
     compact(f);
@@ -315,8 +310,8 @@ TEST_F(records, a_newer_block_of_a_host_replaces_the_older)
     put_host(f, 1, "SolverB", 0.4);
     push_as(f, &f->signer);
     compact(f);
-    (void)place_of_block(f, &pack, &count);
-    assert_int_equal(count, 1);
+    KILN_AUTO(fleet_index) struct fleet_index *index = read_index(f);
+    assert_int_equal(fleet_index_count(index), 1);
     forget_host(f);
     become_reader(f);
     want_device(f);
@@ -337,23 +332,88 @@ TEST_F(records, a_key_for_another_target_is_refused)
     assert_int_equal(metric(f, "not-allowed"), 1);
 }
 
+static void write_index(struct fleet_users *f, struct fleet_index_draft *draft)
+{
+    BUFFER_AUTO struct buffer content;
+    struct fleet_tuning_shard named;
+    char id[FLEET_SHARD_ID_SIZE], name[FLEET_NAME_MAX], text[FLEET_POINTER_MAX];
+    assert_true(fleet_tuning_shard_of(ID, &named));
+    fleet_shard_id(&named.shard, id);
+    draft->shard = named.shard;
+    draft->epoch = 5;
+    buffer_init(&content, FLEET_INDEX_MAX);
+    must(fleet_index_write(draft, &f->signer, &content, &f->err), f->err);
+    const struct fleet_pointer pointer = { draft->epoch, sha256_of(buffer_view(&content)) };
+    fleet_name_index(id, &pointer.sha256, name);
+    must(fleet_tree_add(f->root, name, buffer_view(&content), NULL, &f->err), f->err);
+    fleet_name_pointer(id, name);
+    fleet_pointer_write(&pointer, text);
+    must(fleet_tree_replace(f->root, name, bytes_of_text(text), &f->err), f->err);
+}
+
+static void expect_error(struct fleet_users *f, const char *text)
+{
+    KILN_AUTO(json)
+    struct json *status = test_caller_ask(&f->users.admin, MESSAGE_status, "{}");
+    assert_non_null(strstr(json_get_text(json_get(status, "fleet"), "last_error", ""), text));
+}
+
+static void path_of_pack(struct fleet_users *f, char path[512], struct buffer *ret_content)
+{
+    KILN_AUTO(fleet_index) struct fleet_index *index = read_index(f);
+    const struct fleet_pack pack = fleet_index_pack(index, 0);
+    char name[FLEET_NAME_MAX];
+    fleet_name_pack(&pack.sha256, name);
+    snprintf(path, 512, "%s/%s", f->tree, name);
+    buffer_init(ret_content, FLEET_PACK_MAX);
+    must(fs_read_file(path, FLEET_PACK_MAX, ret_content, &f->err), f->err);
+}
+
+TEST_F(records, a_damaged_pack_changes_nothing_and_is_read_again)
+{
+    BUFFER_AUTO struct buffer whole = { 0 };
+    char path[512];
+    share(f, &f->signer, 1, 0.5);
+    compact(f);
+    share(f, &f->signer, 2, 0.5);
+    become_reader(f);
+    want_device(f);
+    compact(f);
+    path_of_pack(f, path, &whole);
+    assert_int_equal(truncate(path, (off_t)whole.size - 1), 0);
+    refresh(f);
+    assert_int_equal(metric(f, "wrong-bytes"), 1);
+    expect_error(f, "damaged");
+    expect_shown(f, 1, "SolverA", true);
+    expect_shown(f, 2, "SolverA", false);
+    must(fs_replace_file(path, buffer_view(&whole), 0644, &f->err), f->err);
+    refresh(f);
+    expect_shown(f, 2, "SolverA", true);
+}
+
+/* The index key has signed the damaged pack. */
 TEST_F(records, a_damaged_block_is_refused_and_the_others_are_used)
 {
+    BUFFER_AUTO struct buffer content = { 0 };
+    struct fleet_entry entries[2];
     struct fleet_pack pack;
-    uint32_t count = 0;
     char name[FLEET_NAME_MAX], path[512];
-    BUFFER_AUTO struct buffer content;
     share(f, &f->signer, 1, 0.5);
     share(f, &f->signer, 2, 0.5);
     compact(f);
-    struct fleet_place place = place_of_block(f, &pack, &count);
-    assert_int_equal(count, 2);
+    path_of_pack(f, path, &content);
+    KILN_AUTO(fleet_index) struct fleet_index *index = read_index(f);
+    assert_int_equal(fleet_index_count(index), 2);
+    for (uint32_t i = 0; i < 2; i++)
+        entries[i] = fleet_index_entry(index, i);
+    content.data[entries[0].place.offset + entries[0].place.size - 9] ^= 1;
+    pack = (struct fleet_pack){ sha256_of(buffer_view(&content)), (uint32_t)content.size };
     fleet_name_pack(&pack.sha256, name);
-    buffer_init(&content, pack.size);
-    must(fleet_tree_read(f->root, name, &content, &f->err), f->err);
-    content.data[place.offset + place.size - 9] ^= 1;
-    snprintf(path, sizeof(path), "%s/%s", f->tree, name);
-    must(fs_replace_file(path, buffer_view(&content), 0644, &f->err), f->err);
+    must(fleet_tree_add(f->root, name, buffer_view(&content), NULL, &f->err), f->err);
+    struct fleet_index_draft draft = {
+        .packs = &pack, .pack_count = 1, .entries = entries, .entry_count = 2
+    };
+    write_index(f, &draft);
     become_reader(f);
     want_device(f);
     assert_int_equal(metric(f, "wrong-bytes"), 1);
@@ -418,32 +478,6 @@ TEST_F(records, entries_of_the_fleet_can_be_dropped)
     expect_shown(f, 2, "SolverB", true);
 }
 
-static void write_index(struct fleet_users *f, struct fleet_index_draft *draft)
-{
-    BUFFER_AUTO struct buffer content;
-    struct fleet_tuning_shard named;
-    char id[FLEET_SHARD_ID_SIZE], name[FLEET_NAME_MAX], text[FLEET_POINTER_MAX];
-    assert_true(fleet_tuning_shard_of(ID, &named));
-    fleet_shard_id(&named.shard, id);
-    draft->shard = named.shard;
-    draft->epoch = 5;
-    buffer_init(&content, FLEET_INDEX_MAX);
-    must(fleet_index_write(draft, &f->signer, &content, &f->err), f->err);
-    const struct fleet_pointer pointer = { draft->epoch, sha256_of(buffer_view(&content)) };
-    fleet_name_index(id, &pointer.sha256, name);
-    must(fleet_tree_add(f->root, name, buffer_view(&content), NULL, &f->err), f->err);
-    fleet_name_pointer(id, name);
-    fleet_pointer_write(&pointer, text);
-    must(fleet_tree_replace(f->root, name, bytes_of_text(text), &f->err), f->err);
-}
-
-static void expect_error(struct fleet_users *f, const char *text)
-{
-    KILN_AUTO(json)
-    struct json *status = test_caller_ask(&f->users.admin, MESSAGE_status, "{}");
-    assert_non_null(strstr(json_get_text(json_get(status, "fleet"), "last_error", ""), text));
-}
-
 TEST_F(records, records_beyond_the_limit_are_left_out)
 {
     const struct fleet_pack pack = { .size = FLEET_RECORDS_BYTES_MAX + 1 };
@@ -458,21 +492,37 @@ TEST_F(records, records_beyond_the_limit_are_left_out)
     expect_error(f, "more tuning records");
 }
 
-TEST_F(records, a_truncated_pack_is_counted)
+/* Untrusted blocks have no part in the limit of unpacked bytes. */
+TEST_F(records, blocks_of_an_untrusted_key_leave_space_for_others)
 {
-    struct fleet_pack pack;
-    uint32_t count;
-    char name[FLEET_NAME_MAX], path[512];
+    static uint8_t zeros[4u << 20];
+    struct fleet_signer other = fleet_test_signer(2);
+    KILN_AUTO(codec) struct codec *codec = NULL;
+    struct fleet_directory directory = fleet_directory_of(f->root);
+    struct fleet_pushing pushing = { .store = &directory.store, .signer = &other };
+    BUFFER_AUTO struct buffer records;
+    char series[16], pub[512];
+    for (uint8_t i = 3; memcmp(other.key_id, f->signer.key_id, FLEET_KEY_ID_SIZE) > 0; i++)
+        other = fleet_test_signer(i); /* blocks are read in the order of their builders */
+    fleet_test_trust(f->keys, &other, &(struct fleet_test_key){ "other", "*", false });
+    must(codec_create(&codec, &f->err), f->err);
+    buffer_init(&records, 8u << 20);
+    for (uint8_t i = 0; i < FLEET_RECORDS_BYTES_MAX / sizeof(zeros); i++) {
+        const struct fleet_tuning_claim what = { .database_id = ID, .series = series, .time = 1 };
+        snprintf(series, sizeof(series), "%u", i);
+        zeros[0] = i;
+        must(fleet_tuning_record(codec, &what, bytes_of(zeros, sizeof(zeros)), &records, &f->err),
+             f->err);
+    }
+    must(fleet_push(&pushing, records.data, records.size, &f->err), f->err);
     share(f, &f->signer, 1, 0.5);
     compact(f);
-    (void)place_of_block(f, &pack, &count);
-    fleet_name_pack(&pack.sha256, name);
-    snprintf(path, sizeof(path), "%s/%s", f->tree, name);
-    assert_int_equal(truncate(path, pack.size - 1), 0);
+    snprintf(pub, sizeof(pub), "%s/other.pub", f->keys);
+    assert_int_equal(unlink(pub), 0);
     become_reader(f);
     want_device(f);
-    assert_int_equal(metric(f, "malformed"), 1);
-    expect_shown(f, 1, "SolverA", false);
+    assert_int_equal(metric(f, "untrusted"), FLEET_RECORDS_BYTES_MAX / sizeof(zeros));
+    expect_shown(f, 1, "SolverA", true);
 }
 
 static unsigned count_devices(struct fleet_users *f, const char *database_id, bool *ret_has)
