@@ -151,9 +151,18 @@ static enum kiln_code note_loose(void *context, const struct fleet_listed *liste
     return KILN_OK;
 }
 
-/* Verifies a record, and appends it to the spool. Returns KILN_CORRUPT if readers would refuse the
- * record, and counts the reason. Returns KILN_NOT_FOUND if only a newer kiln can unpack the
- * record. */
+/* Returns whether readers may use the record again when keys change: its key is not trusted now, or
+ * not for this target, but it is not revoked. */
+static bool may_become_trusted(const struct shard_work *w, enum fleet_fault fault,
+                               const struct fleet_record *record)
+{
+    return (fault == FLEET_FAULT_UNTRUSTED || fault == FLEET_FAULT_NOT_ALLOWED) &&
+           !fleet_trust_has_revoked(w->all->trust, record->claim.builder);
+}
+
+/* Verifies a record, and appends it to the spool. |key| is NULL if the record is from a pack; then
+ * it stays if it may become trusted. Returns KILN_CORRUPT if readers would refuse the record, and
+ * counts the reason. Returns KILN_NOT_FOUND if only a newer kiln can unpack the record. */
 static enum kiln_code spool_record(struct shard_work *w, struct bytes content,
                                    const struct digest *key, struct kiln_err *err)
 {
@@ -167,6 +176,8 @@ static enum kiln_code spool_record(struct shard_work *w, struct bytes content,
         reader.shard = shard_of(w);
         rc = fleet_record_open(&reader, &record, key ? key : &record.claim.key, &raw, err);
     }
+    if (rc == KILN_CORRUPT && !key && may_become_trusted(w, reader.fault, &record))
+        rc = KILN_OK;
     if (rc == KILN_CORRUPT) {
         w->all->refused[reader.fault]++;
         w->revoked += reader.fault == FLEET_FAULT_UNTRUSTED &&
@@ -248,8 +259,8 @@ static bool is_pack(struct shard_work *w, const struct fleet_file *file,
     return false;
 }
 
-/* Appends the pack's records to the spool. Leaves out records that readers would refuse, for
- * example because a key was revoked. */
+/* Appends the pack's records to the spool. Leaves out records that no reader can use, for example
+ * because a key was revoked. */
 static enum kiln_code spool_pack(struct shard_work *w, uint32_t number, struct bytes pack,
                                  struct kiln_err *err)
 {

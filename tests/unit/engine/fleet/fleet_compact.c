@@ -579,25 +579,6 @@ TEST_F(compact, a_damaged_pack_is_not_merged)
     assert_int_equal(count_packs(f), 2);
 }
 
-TEST_F(compact, merging_leaves_out_kernels_of_a_revoked_builder)
-{
-    struct fleet_signer bob = fleet_test_signer(4);
-    struct fleet_claim claim = claim_of(50);
-    char path[512];
-    fleet_test_trust(f->keys, &bob, &(struct fleet_test_key){ "bob", "*", false });
-    reread_keys(f);
-    put_record(f, &claim);
-    push_as(f, &bob);
-    compact_often(f, 0, 17); /* the first pack has the kernels 0 and 50 */
-    snprintf(path, sizeof(path), "%s/bob.pub", f->keys);
-    assert_int_equal(unlink(path), 0);
-    reread_keys(f);
-    compact_often(f, 17, 18);
-    assert_int_equal(f->compaction.refused[FLEET_FAULT_UNTRUSTED], 1);
-    KILN_AUTO(fleet_index) struct fleet_index *index = read_index(f);
-    assert_int_equal(fleet_index_count(index), 18);
-}
-
 static void revoke_key(struct fixture *f, const struct fleet_signer *signer)
 {
     char name[FLEET_REVOKED_NAME_MAX], path[512];
@@ -608,6 +589,47 @@ static void revoke_key(struct fixture *f, const struct fleet_signer *signer)
     assert_int_equal(stat(path, &seen), 0);
     f->compaction.now = (uint64_t)seen.st_mtime + 1;
     reread_keys(f);
+}
+
+/* Adds the kernel 50 of another builder, and 17 small packs. The first pack has the kernels 0 and
+ * 50. */
+static void fill_with_another(struct fixture *f, const struct fleet_signer *bob)
+{
+    const struct fleet_claim claim = claim_of(50);
+    fleet_test_trust(f->keys, bob, &(struct fleet_test_key){ "bob", "*", false });
+    reread_keys(f);
+    put_record(f, &claim);
+    push_as(f, bob);
+    compact_often(f, 0, 17);
+}
+
+TEST_F(compact, merging_leaves_out_kernels_of_a_revoked_builder)
+{
+    struct fleet_signer bob = fleet_test_signer(4);
+    fill_with_another(f, &bob);
+    revoke_key(f, &bob);
+    compact_often(f, 17, 18);
+    assert_int_equal(f->compaction.refused[FLEET_FAULT_UNTRUSTED], 1);
+    KILN_AUTO(fleet_index) struct fleet_index *index = read_index(f);
+    assert_int_equal(fleet_index_count(index), 18);
+}
+
+TEST_F(compact, merging_keeps_kernels_of_a_builder_that_is_not_trusted_for_now)
+{
+    struct fleet_signer bob = fleet_test_signer(4);
+    char path[512];
+    fill_with_another(f, &bob);
+    snprintf(path, sizeof(path), "%s/bob.pub", f->keys);
+    assert_int_equal(unlink(path), 0);
+    reread_keys(f);
+    compact_often(f, 17, 18);
+    assert_int_equal(f->compaction.merged, 17);
+    assert_int_equal(f->compaction.refused[FLEET_FAULT_UNTRUSTED], 0);
+    fleet_test_trust(f->keys, &bob, &(struct fleet_test_key){ "bob", "*", false });
+    reread_keys(f);
+    KILN_AUTO(fleet_index) struct fleet_index *index = read_index(f);
+    assert_int_equal(fleet_index_count(index), 19);
+    expect_object(f, index, 50);
 }
 
 /* As long as the index has a kernel of a revoked key, no host can add the kernel again. */
