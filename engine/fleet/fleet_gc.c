@@ -9,6 +9,8 @@
 
 #include "common/base/array.h"
 #include "engine/digest/sha256.h"
+#include "engine/fleet/fleet_collect.h"
+#include "engine/fleet/fleet_index.h"
 #include "engine/fleet/fleet_pointer.h"
 #include "engine/fleet/fleet_record.h"
 #include "engine/fleet/fleet_series.h"
@@ -18,6 +20,8 @@
 
 /* Number of loose records to read at the same time. */
 #define BATCH_MAX 16u
+/* Maximum size of the packs of a shard with series that are read together. */
+#define SERIES_BYTES_MAX (256u << 20)
 
 struct index_file {
     struct digest sha256;
@@ -41,6 +45,7 @@ struct collection {
     struct index_file *indices; /* owned; the oldest first */
     size_t index_count, index_capacity;
     struct fleet_index *current;          /* owned; NULL: the shard has no valid index */
+    struct fleet_collection series;       /* owned; what |current| names; see read_series */
     struct seen_file unpacked[BATCH_MAX]; /* loose records that |current| lacks */
     size_t unpacked_count;
 };
@@ -286,6 +291,54 @@ static bool is_useless(const struct collection *c, const struct fleet_file *file
     return reader.fault != FLEET_FAULT_UNTRUSTED && reader.fault != FLEET_FAULT_NOT_ALLOWED;
 }
 
+/* Reads the records of the current index at the first call. If they cannot be read, there are none,
+ * so nothing counts as replaced. */
+static void read_series(struct collection *c)
+{
+    struct kiln_err ignored = KILN_ERR_INIT;
+    if (c->series.store)
+        return;
+    c->series = (struct fleet_collection){ .store = c->all->store,
+                                           .trust = c->all->trust,
+                                           .shard = fleet_index_shard(c->current),
+                                           .bytes_max = SERIES_BYTES_MAX };
+    if (fleet_collect(&c->series, &ignored))
+        c->series.count = 0;
+}
+
+static bool is_valid(const struct collection *c, const struct fleet_record *record,
+                     const struct digest *key)
+{
+    struct fleet_reader reader = { .trust = c->all->trust,
+                                   .codec = c->codec,
+                                   .shard = fleet_index_shard(c->current) };
+    struct kiln_err ignored = KILN_ERR_INIT;
+    struct bytes raw;
+    return !fleet_record_open(&reader, record, key, &raw, &ignored);
+}
+
+/* Returns whether the record is valid, and the current index has a newer one of its series. */
+static bool is_replaced(struct collection *c, struct bytes content, const struct digest *key)
+{
+    struct fleet_record record;
+    struct fleet_shard shard;
+    if (!c->current)
+        return false;
+    shard = fleet_index_shard(c->current);
+    if (!fleet_shard_has_series(&shard) || !fleet_record_read(content, &record) ||
+        !is_valid(c, &record, key))
+        return false;
+    read_series(c);
+    for (size_t i = 0; i < c->series.count; i++) {
+        const struct fleet_record *packed = &c->series.records[i];
+        if (fleet_series_equal(&packed->claim, &record.claim) &&
+            fleet_series_compare(&packed->claim, &record.claim) < 0 &&
+            is_valid(c, packed, &packed->claim.object))
+            return true;
+    }
+    return false;
+}
+
 static enum kiln_code judge_unpacked(struct collection *c, const struct seen_file *file,
                                      const struct fleet_file *read, struct kiln_err *err)
 {
@@ -293,6 +346,9 @@ static enum kiln_code judge_unpacked(struct collection *c, const struct seen_fil
     uint64_t age_s = age_of(c, file->modified);
     if (!read->rc && read_name(file, "", &key) && is_useless(c, read, &key, age_s))
         return discard(c, file, FLEET_WASTE_USELESS, err);
+    if (!read->rc && age_s >= FLEET_GC_GRACE_S && read_name(file, "", &key) &&
+        is_replaced(c, buffer_view(&read->content), &key))
+        return discard(c, file, FLEET_WASTE_LOOSE, err);
     c->all->unpacked++;
     c->all->unpacked_age_s = age_s > c->all->unpacked_age_s ? age_s : c->all->unpacked_age_s;
     return KILN_OK;
@@ -318,17 +374,6 @@ static enum kiln_code judge_batch(struct collection *c, struct kiln_err *err)
     return rc;
 }
 
-/* Returns whether a compaction has left out a record, because a newer one of its series replaced
- * it. Then an index was made a day or more after the record was written, and lacks it. */
-static bool is_replaced(const struct collection *c, const struct seen_file *file)
-{
-    if (!c->current)
-        return false;
-    const struct fleet_shard shard = fleet_index_shard(c->current);
-    return fleet_shard_has_series(&shard) &&
-           fleet_index_time(c->current) >= file->modified + FLEET_GC_GRACE_S;
-}
-
 static enum kiln_code judge_loose(struct collection *c, const struct seen_file *file,
                                   struct kiln_err *err)
 {
@@ -340,8 +385,6 @@ static enum kiln_code judge_loose(struct collection *c, const struct seen_file *
         return age_of(c, file->modified) >= FLEET_GC_GRACE_S
                    ? discard(c, file, FLEET_WASTE_LOOSE, err)
                    : KILN_OK;
-    if (is_replaced(c, file))
-        return discard(c, file, FLEET_WASTE_LOOSE, err);
     struct seen_file *unpacked = &c->unpacked[c->unpacked_count++];
     *unpacked = *file;
     unpacked->entry = unpacked->name + (file->entry - file->name);
@@ -352,6 +395,8 @@ static void forget_shard(struct collection *c)
 {
     fleet_index_destroy(c->current);
     c->current = NULL;
+    fleet_collection_done(&c->series);
+    c->series.store = NULL;
     c->index_count = 0;
 }
 

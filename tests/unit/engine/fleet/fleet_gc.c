@@ -202,6 +202,70 @@ TEST_F(gc, a_block_that_a_newer_one_replaced_is_deleted)
     assert_int_equal(f->gc.unpacked, 0);
 }
 
+static void set_age(struct fixture *f, const char *name, unsigned days)
+{
+    const struct timespec times[2] = { { .tv_sec = (time_t)(clock_wall_s() - days * DAY_S) },
+                                       { .tv_sec = (time_t)(clock_wall_s() - days * DAY_S) } };
+    assert_int_equal(utimensat(f->root, name, times, 0), 0);
+}
+
+/* The compaction refused the block, because its signer was not trusted then. */
+TEST_F(gc, a_block_that_was_only_refused_is_kept)
+{
+    char name[FLEET_NAME_MAX], other[FLEET_NAME_MAX];
+    struct fleet_signer bob = fleet_test_signer(2), alice = f->signer;
+    push_block(f, "alice's", 2, other);
+    f->signer = bob;
+    push_block(f, "bob's", 1, name);
+    f->signer = alice;
+    set_age(f, name, 2);
+    compact(f);
+    fleet_test_trust(f->keys, &bob, &(struct fleet_test_key){ "bob", "*", false });
+    read_keys(f);
+    collect(f, 0, /* dry_run= */ false);
+    assert_int_equal(f->found, 0);
+    assert_true(exists(f, name));
+}
+
+struct timeless { /* hides the times of the files, as a server may */
+    fleet_each *each;
+    void *context;
+};
+
+static enum kiln_code hide_time(void *context, const struct fleet_listed *listed,
+                                struct kiln_err *err)
+{
+    const struct timeless *t = context;
+    struct fleet_listed hidden = *listed;
+    hidden.modified = UINT64_MAX;
+    return t->each(t->context, &hidden, err);
+}
+
+static const struct fleet_store_ops *real_ops;
+
+static enum kiln_code list_without_times(struct fleet_store *store, const char *directory,
+                                         fleet_each *each, void *context, struct kiln_err *err)
+{
+    struct timeless timeless = { each, context };
+    return real_ops->list(store, directory, hide_time, &timeless, err);
+}
+
+TEST_F(gc, a_block_of_unknown_age_is_kept)
+{
+    char old[FLEET_NAME_MAX], newer[FLEET_NAME_MAX];
+    real_ops = f->directory.store.ops;
+    struct fleet_store_ops ops = *real_ops;
+    ops.list = list_without_times;
+    push_block(f, "old", 1, old);
+    compact(f);
+    push_block(f, "newer", 2, newer);
+    f->directory.store.ops = &ops;
+    collect(f, 0, /* dry_run= */ false);
+    f->directory.store.ops = real_ops;
+    assert_int_equal(f->found, 0);
+    assert_true(exists(f, newer));
+}
+
 TEST_F(gc, a_dry_run_deletes_nothing)
 {
     char name[FLEET_NAME_MAX];
@@ -211,13 +275,6 @@ TEST_F(gc, a_dry_run_deletes_nothing)
     collect(f, 2, true);
     assert_int_equal(f->found, 1);
     assert_true(exists(f, name));
-}
-
-static void set_age(struct fixture *f, const char *name, unsigned days)
-{
-    const struct timespec times[2] = { { .tv_sec = (time_t)(clock_wall_s() - days * DAY_S) },
-                                       { .tv_sec = (time_t)(clock_wall_s() - days * DAY_S) } };
-    assert_int_equal(utimensat(f->root, name, times, 0), 0);
 }
 
 /* Returns the pointer's text, which names the current index. */
