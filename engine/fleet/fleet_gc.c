@@ -40,6 +40,7 @@ struct collection {
     struct codec *codec;  /* owned */
     struct digest *packs; /* owned; packs of the indices that are kept, sorted */
     size_t pack_count, pack_capacity;
+    bool has_index; /* an index of the tree was verified; otherwise, all packs are kept */
     /* The members below describe the shard that is being examined. */
     const char *shard_id;
     struct index_file *indices; /* owned; the oldest first */
@@ -222,6 +223,7 @@ static enum kiln_code keep_index(struct collection *c, const struct digest *sha2
     if (rc)
         return rc;
     c->all->unverified += !index;
+    c->has_index |= index != NULL;
     if (index)
         rc = keep_packs(c, index, err);
     if (!rc && is_current)
@@ -459,7 +461,7 @@ static enum kiln_code judge_pack(struct collection *c, const struct seen_file *f
                                  struct kiln_err *err)
 {
     struct digest sha256;
-    if (!read_name(file, ".pack", &sha256) || c->all->unverified > 0 ||
+    if (!read_name(file, ".pack", &sha256) || c->all->unverified > 0 || !c->has_index ||
         age_of(c, file->modified) < c->all->unused_s ||
         (c->pack_count > 0 &&
          bsearch(&sha256, c->packs, c->pack_count, sizeof(c->packs[0]), by_digest)))

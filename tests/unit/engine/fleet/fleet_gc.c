@@ -332,6 +332,16 @@ TEST_F(gc, a_pack_that_no_index_names_is_deleted_after_90_days)
     expect_tree_is_whole(f, 1);
 }
 
+/* For example, if a mirror has copied the packs first, or if somebody has moved the indices. */
+TEST_F(gc, packs_are_kept_if_there_is_no_index)
+{
+    char name[FLEET_NAME_MAX];
+    add_pack(f, "a pack", name);
+    collect(f, 91, false);
+    assert_int_equal(f->found, 0);
+    assert_true(exists(f, name));
+}
+
 TEST_F(gc, packs_are_kept_if_an_index_cannot_be_verified)
 {
     char name[FLEET_NAME_MAX], pub[512];
