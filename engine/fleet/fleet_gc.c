@@ -346,7 +346,9 @@ static enum kiln_code judge_unpacked(struct collection *c, const struct seen_fil
 {
     struct digest key;
     uint64_t age_s = age_of(c, file->modified);
-    if (!read->rc && read_name(file, "", &key) && is_useless(c, read, &key, age_s))
+    bool is_too_large = read->rc == KILN_FULL && age_s >= FLEET_GC_GRACE_S;
+    if (is_too_large ||
+        (!read->rc && read_name(file, "", &key) && is_useless(c, read, &key, age_s)))
         return discard(c, file, FLEET_WASTE_USELESS, err);
     if (!read->rc && age_s >= FLEET_GC_GRACE_S && read_name(file, "", &key) &&
         is_replaced(c, buffer_view(&read->content), &key))

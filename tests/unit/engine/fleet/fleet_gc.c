@@ -426,6 +426,20 @@ TEST_F(gc, a_loose_record_with_a_wrong_signature_is_deleted)
     assert_false(exists(f, name));
 }
 
+TEST_F(gc, a_loose_file_that_is_too_large_is_deleted_after_a_day)
+{
+    char name[FLEET_NAME_MAX], path[512];
+    put_loose(f, 1, "x");
+    loose_name(1, name);
+    snprintf(path, sizeof(path), "%.300s/%s", f->tree, name);
+    assert_int_equal(truncate(path, FLEET_RECORD_MAX + 1), 0);
+    collect(f, 0, false);
+    assert_true(exists(f, name));
+    collect(f, 2, false);
+    assert_int_equal(f->gc.files[FLEET_WASTE_USELESS], 1);
+    assert_false(exists(f, name));
+}
+
 TEST_F(gc, a_file_that_a_newer_kiln_may_have_written_is_kept_for_90_days)
 {
     char name[FLEET_NAME_MAX];
