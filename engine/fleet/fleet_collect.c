@@ -53,6 +53,8 @@ static enum kiln_code read_index(struct fleet_collection *c, struct kiln_err *er
     return KILN_OK;
 }
 
+/* Reads the packs from the last one, which has the newest records, while they are within the
+ * limit. */
 static enum kiln_code read_packs(struct fleet_collection *c, struct kiln_err *err)
 {
     uint32_t count = fleet_index_packs(c->index);
@@ -61,16 +63,16 @@ static enum kiln_code read_packs(struct fleet_collection *c, struct kiln_err *er
     c->packs = calloc((size_t)count + 1, sizeof(*c->packs));
     if (!c->packs)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for packs of the fleet");
-    for (uint32_t i = 0; !rc && i < count; i++) {
-        const struct fleet_pack pack = fleet_index_pack(c->index, i);
+    c->first_pack = count;
+    while (!rc && c->first_pack > 0) {
+        const struct fleet_pack pack = fleet_index_pack(c->index, c->first_pack - 1);
         struct fleet_file file;
         bytes += pack.size;
         if (bytes > c->bytes_max)
-            return kiln_fail(err, KILN_FULL, "the packs have more than %llu bytes",
-                             (unsigned long long)c->bytes_max);
+            return KILN_OK;
         fleet_name_pack(&pack.sha256, file.name);
         rc = read_file(c->store, &file, pack.size, err);
-        c->packs[i] = file.content;
+        c->packs[--c->first_pack] = file.content;
     }
     return rc;
 }
@@ -92,6 +94,8 @@ static enum kiln_code list_records(struct fleet_collection *c, struct kiln_err *
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for records of the fleet");
     for (uint32_t i = 0; i < entries; i++) {
         const struct fleet_place place = fleet_index_entry(c->index, i).place;
+        if (place.pack < c->first_pack)
+            continue;
         const struct buffer *pack = &c->packs[place.pack];
         struct fleet_record *record = &c->records[c->count];
         bool is_within = (uint64_t)place.offset + place.size <= pack->size;

@@ -17,10 +17,12 @@ struct fleet_collection { /* the caller sets the members up to |bytes_max| */
     struct fleet_store *store;
     const struct fleet_trust *trust;
     struct fleet_shard shard;
-    uint64_t bytes_max; /* of all packs together */
+    uint64_t bytes_max; /* of all packs together; the first packs, which are the oldest, are not
+                         * read if they do not fit */
     /* Results; owned. */
     struct fleet_index *index;
     struct buffer *packs;
+    uint32_t first_pack;          /* the first pack that was read */
     struct fleet_record *records; /* not verified yet; the newest first */
     size_t count;
     uint64_t malformed;

@@ -4,6 +4,7 @@
 
 #include "common/base/fs.h"
 #include "engine/digest/sha256.h"
+#include "engine/fleet/fleet_collect.h"
 #include "engine/fleet/fleet_compact.h"
 #include "engine/fleet/fleet_directory.h"
 #include "engine/fleet/fleet_pointer.h"
@@ -673,6 +674,23 @@ TEST_F(compact, a_full_index_loses_its_oldest_packs)
     assert_int_equal(fleet_index_packs(index), 2);
     for (unsigned i = 2; i < 6; i++)
         expect_object(f, index, i);
+}
+
+TEST_F(compact, the_newest_packs_within_a_limit_are_collected)
+{
+    struct fleet_collection found = { .store = &f->directory.store,
+                                      .trust = f->trust,
+                                      .shard = claim_of(0).shard };
+    push(f, 0, 4);
+    compact(f);
+    push(f, 4, 6);
+    compact(f);
+    KILN_AUTO(fleet_index) struct fleet_index *index = read_index(f);
+    found.bytes_max = fleet_index_pack(index, 1).size;
+    must(fleet_collect(&found, &f->err), f->err);
+    assert_int_equal(found.count, 2);
+    assert_int_equal(found.malformed, 0);
+    fleet_collection_done(&found);
 }
 
 TEST_F(compact, an_object_that_is_not_code_for_the_target_is_found)
