@@ -14,19 +14,21 @@
 
 #define LIBRARY_TEXT 256u
 
-/* Copies the first packs that fit into the limit. A compaction leaves one pack in a shard, unless
- * the shard is very large. */
+/* Copies the last packs that fit into the limits: they have the newest blocks. A compaction leaves
+ * one pack in a shard, unless the shard is very large. */
 static void copy_packs(struct fleet_statements *s, const struct fleet_index *index)
 {
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < fleet_index_packs(index) && i < FLEET_RECORDS_PACKS_MAX; i++) {
-        s->names[i] = fleet_index_pack(index, i);
-        bytes += s->names[i].size;
+    s->first_pack = fleet_index_packs(index);
+    for (; s->first_pack > 0 && s->wanted < FLEET_RECORDS_PACKS_MAX; s->first_pack--) {
+        bytes += fleet_index_pack(index, s->first_pack - 1).size;
         if (bytes > FLEET_RECORDS_BYTES_MAX)
             break;
         s->wanted++;
     }
-    s->is_cut = s->wanted < fleet_index_packs(index);
+    for (uint32_t i = 0; i < s->wanted; i++)
+        s->names[i] = fleet_index_pack(index, s->first_pack + i);
+    s->is_cut = s->first_pack > 0;
 }
 
 bool fleet_statements_begin(struct fleet_statements *s, const struct fleet_index *index,
@@ -80,9 +82,9 @@ static void find_statements(struct reading *r)
     struct fleet_statements *s = r->s;
     for (uint32_t i = 0; i < s->place_count; i++) {
         const struct fleet_place *place = &s->places[i];
-        if (place->pack >= s->wanted)
+        if (place->pack < s->first_pack)
             continue;
-        const struct buffer *pack = &r->packs[place->pack];
+        const struct buffer *pack = &r->packs[place->pack - s->first_pack];
         struct fleet_record *record = &r->list[r->count].record;
         bool is_within = (uint64_t)place->offset + place->size <= pack->size;
         if (is_within &&

@@ -19,7 +19,8 @@ struct fleet_statements {
     uint32_t place_count;
     struct fleet_shard shard; /* its texts are in |target| */
     char target[LIMIT_TARGET_TEXT];
-    struct fleet_pack names[FLEET_RECORDS_PACKS_MAX]; /* |wanted| packs to read */
+    struct fleet_pack names[FLEET_RECORDS_PACKS_MAX]; /* |wanted| packs to read, the index's last */
+    uint32_t first_pack;                              /* number of the first of them in the index */
     int packs[FLEET_RECORDS_PACKS_MAX];               /* owned; |pack_count| that were read */
     unsigned wanted, pack_count;
     /* Results of fleet_statements_read. */

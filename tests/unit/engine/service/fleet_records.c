@@ -492,6 +492,25 @@ TEST_F(records, records_beyond_the_limit_are_left_out)
     expect_error(f, "more tuning records");
 }
 
+TEST_F(records, the_newest_packs_within_the_limit_are_used)
+{
+    share(f, &f->signer, 1, 0.5);
+    compact(f);
+    KILN_AUTO(fleet_index) struct fleet_index *index = read_index(f);
+    const struct fleet_pack packs[] = { { .size = FLEET_RECORDS_BYTES_MAX },
+                                        fleet_index_pack(index, 0) };
+    struct fleet_entry entries[] = { { .place = { .size = 100 } }, fleet_index_entry(index, 0) };
+    struct fleet_index_draft draft = {
+        .packs = packs, .pack_count = 2, .entries = entries, .entry_count = 2
+    };
+    entries[1].place.pack = 1;
+    write_index(f, &draft);
+    become_reader(f);
+    want_device(f);
+    expect_shown(f, 1, "SolverA", true);
+    expect_error(f, "more tuning records");
+}
+
 /* Untrusted blocks have no part in the limit of unpacked bytes. */
 TEST_F(records, blocks_of_an_untrusted_key_leave_space_for_others)
 {
