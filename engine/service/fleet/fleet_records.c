@@ -311,10 +311,19 @@ static bool has_news(const struct device *d)
                             d->taken_keys != tier_of(d)->keys_changes);
 }
 
+/* Devices are read one after the other, because each may need much memory. */
+static bool is_reading(const struct fleet_records *records)
+{
+    for (unsigned i = 0; i < records->count; i++)
+        if (records->devices[i].is_busy)
+            return true;
+    return false;
+}
+
 static void tick_device(struct device *d, uint64_t now_ns)
 {
     d->shard->asked_ns = now_ns; /* so its index is kept up to date */
-    if (!d->is_busy && !tier_of(d)->is_broken && now_ns >= d->retry_ns && has_news(d) &&
+    if (!is_reading(d->records) && !tier_of(d)->is_broken && now_ns >= d->retry_ns && has_news(d) &&
         tuning_databases(d->records->engine))
         begin_reading(d);
 }

@@ -332,12 +332,13 @@ TEST_F(records, a_key_for_another_target_is_refused)
     assert_int_equal(metric(f, "not-allowed"), 1);
 }
 
-static void write_index(struct fleet_users *f, struct fleet_index_draft *draft)
+static void write_index_of(struct fleet_users *f, const char *database_id,
+                           struct fleet_index_draft *draft)
 {
     BUFFER_AUTO struct buffer content;
     struct fleet_tuning_shard named;
     char id[FLEET_SHARD_ID_SIZE], name[FLEET_NAME_MAX], text[FLEET_POINTER_MAX];
-    assert_true(fleet_tuning_shard_of(ID, &named));
+    assert_true(fleet_tuning_shard_of(database_id, &named));
     fleet_shard_id(&named.shard, id);
     draft->shard = named.shard;
     draft->epoch = 5;
@@ -349,6 +350,11 @@ static void write_index(struct fleet_users *f, struct fleet_index_draft *draft)
     fleet_name_pointer(id, name);
     fleet_pointer_write(&pointer, text);
     must(fleet_tree_replace(f->root, name, bytes_of_text(text), &f->err), f->err);
+}
+
+static void write_index(struct fleet_users *f, struct fleet_index_draft *draft)
+{
+    write_index_of(f, ID, draft);
 }
 
 static void expect_error(struct fleet_users *f, const char *text)
@@ -509,6 +515,33 @@ TEST_F(records, the_newest_packs_within_the_limit_are_used)
     want_device(f);
     expect_shown(f, 1, "SolverA", true);
     expect_error(f, "more tuning records");
+}
+
+TEST_F(records, one_device_is_read_at_a_time)
+{
+    static const char *const ids[] = { ID, "gfx906_60" };
+    const struct fleet_pack pack = { .size = 100 };
+    struct fleet_entry entry = { .place = { .size = 100 } };
+    become_reader(f);
+    for (int i = 0; i < 2; i++) {
+        struct fleet_index_draft draft = {
+            .packs = &pack, .pack_count = 1, .entries = &entry, .entry_count = 1
+        };
+        write_index_of(f, ids[i], &draft);
+        fleet_records_want(f->users.engine.engine, ids[i]);
+    }
+    for (int i = 0; i < 2; i++) {
+        engine_tick(f->users.engine.engine);
+        run_tasks(f);
+    }
+    serve_all(f); /* pointers and indices */
+    assert_int_equal(count_gets(f), 4);
+    engine_tick(f->users.engine.engine);
+    assert_int_equal(count_gets(f), 5);
+    serve_all(f);
+    engine_tick(f->users.engine.engine);
+    assert_int_equal(count_gets(f), 6);
+    serve_all(f);
 }
 
 /* Untrusted blocks have no part in the limit of unpacked bytes. */
