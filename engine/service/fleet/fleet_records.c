@@ -28,6 +28,7 @@ struct device {
     uint64_t retry_ns;
     uint64_t began_ns; /* when a client first named the device */
     bool is_busy;
+    bool is_own; /* a GPU of this host */
     uint64_t problems, entries; /* of the last merge */
     /* Used while records are read. */
     struct fleet_access get;
@@ -87,29 +88,35 @@ static struct shard *hold_shard(struct engine *e, const char *database_id)
 
 /* Returns a place for a new device. If there are too many, this is the place of one for which the
  * fleet has nothing: users choose the ids, so they must not keep out the devices of others. A
- * device stays for a minute at least, because each new one costs requests to the store. */
-static struct device *find_place(struct fleet_records *records, uint64_t now_ns)
+ * device stays for a minute at least, because each new one costs requests to the store. A GPU of
+ * this host keeps its place, and takes that of any other device. */
+static struct device *find_place(struct fleet_records *records, bool is_own, uint64_t now_ns)
 {
     if (records->count < FLEET_DEVICES_MAX)
         return &records->devices[records->count];
     for (unsigned i = 0; i < records->count; i++) {
         struct device *d = &records->devices[i];
-        if (!d->is_busy && !d->shard->index && now_ns - d->began_ns >= FLEET_REFRESH_NS)
+        bool is_idle = !d->shard->index && now_ns - d->began_ns >= FLEET_REFRESH_NS;
+        if (!d->is_busy && !d->is_own && (is_own || is_idle))
             return d;
     }
     return NULL;
 }
 
-void fleet_records_want(struct engine *e, const char *database_id)
+static void want(struct engine *e, const char *database_id, bool is_own)
 {
     struct fleet_records *records = records_of(e);
     if (!records || strlen(database_id) >= DATABASE_ID_MAX)
         return;
-    for (unsigned i = 0; i < records->count; i++)
-        if (strcmp(records->devices[i].database_id, database_id) == 0)
+    for (unsigned i = 0; i < records->count; i++) {
+        struct device *d = &records->devices[i];
+        if (strcmp(d->database_id, database_id) == 0) {
+            d->is_own |= is_own;
             return;
+        }
+    }
     const uint64_t now_ns = clock_monotonic_ns();
-    struct device *d = find_place(records, now_ns);
+    struct device *d = find_place(records, is_own, now_ns);
     struct shard *shard = d ? hold_shard(e, database_id) : NULL;
     if (!shard)
         return;
@@ -117,8 +124,15 @@ void fleet_records_want(struct engine *e, const char *database_id)
         records->count++;
     else
         d->shard->queries--;
-    *d = (struct device){ .records = records, .shard = shard, .began_ns = now_ns };
+    *d = (struct device){
+        .records = records, .shard = shard, .began_ns = now_ns, .is_own = is_own
+    };
     snprintf(d->database_id, sizeof(d->database_id), "%s", database_id);
+}
+
+void fleet_records_want(struct engine *e, const char *database_id)
+{
+    want(e, database_id, /* is_own= */ false);
 }
 
 /* ---- this host's GPUs ---- */
@@ -140,7 +154,7 @@ static void gpus_found(struct task *task)
     engine_task_ended(records->engine);
     records->engine->fleet->running--;
     for (size_t i = 0; records->gpus && i < records->gpu_count; i++)
-        fleet_records_want(records->engine, records->gpus[i].database_id);
+        want(records->engine, records->gpus[i].database_id, /* is_own= */ true);
     free(records->gpus);
     records->gpus = NULL;
 }

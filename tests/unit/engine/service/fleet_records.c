@@ -604,3 +604,33 @@ TEST_F(records, a_device_without_records_makes_space_after_a_minute)
     assert_int_equal(count_devices(f, id, &has), FLEET_DEVICES_MAX);
     assert_true(has);
 }
+
+TEST_F(records, the_hosts_own_gpu_makes_space_and_keeps_it)
+{
+    static const char properties[] = "cpu_cores_count 0\nsimd_count 416\nsimd_per_cu 4\n"
+                                     "gfx_target_version 90010\nvendor_id 4098\n"
+                                     "device_id 29711\nunique_id 81985529216486895\n";
+    char id[DATABASE_ID_MAX], path[512];
+    bool has;
+    snprintf(path, sizeof(path), "%s/1", f->users.engine.gpus);
+    must(fs_make_directories(path, &f->err), f->err);
+    strcat(path, "/properties");
+    must(fs_replace_file(path, bytes_of_text(properties), 0644, &f->err), f->err);
+    become_reader(f);
+    for (unsigned i = 1; i <= FLEET_DEVICES_MAX; i++) {
+        snprintf(id, sizeof(id), "gfx906_%u", i);
+        fleet_records_want(f->users.engine.engine, id);
+    }
+    engine_tick(f->users.engine.engine);
+    run_tasks(f);
+    assert_int_equal(count_devices(f, "gfx90a68", &has), FLEET_DEVICES_MAX);
+    assert_true(has);
+    passed_ns += MINUTE_NS;
+    for (unsigned i = 1; i <= FLEET_DEVICES_MAX; i++) {
+        snprintf(id, sizeof(id), "gfx908_%u", i);
+        fleet_records_want(f->users.engine.engine, id);
+    }
+    assert_int_equal(count_devices(f, "gfx90a68", &has), FLEET_DEVICES_MAX);
+    assert_true(has);
+    serve_all(f);
+}
