@@ -364,4 +364,17 @@ unsigned compile_queue_waiting_of(const struct compile_queue *q, uid_t uid)
            fair_queue_count_of(&q->waiting[PRIORITY_PREFETCH], uid);
 }
 
+unsigned compile_queue_ahead(const struct compile_queue *q, enum priority priority)
+{
+    return priority == PRIORITY_INTERACTIVE ? q->waiting[PRIORITY_INTERACTIVE].count
+                                            : compile_queue_waiting(q);
+}
+
+unsigned compile_queue_ahead_of(const struct compile_queue *q, enum priority priority, uid_t uid)
+{
+    return priority == PRIORITY_INTERACTIVE
+               ? fair_queue_count_of(&q->waiting[PRIORITY_INTERACTIVE], uid)
+               : compile_queue_waiting_of(q, uid);
+}
+
 unsigned compile_queue_running(const struct compile_queue *q) { return q->running_count; }

@@ -84,4 +84,9 @@ void compile_queue_each_user(const struct compile_queue *queue,
                              void *context);
 unsigned compile_queue_waiting(const struct compile_queue *queue);
 unsigned compile_queue_waiting_of(const struct compile_queue *queue, uid_t uid);
+/* Returns how many orders wait that do not start after a new order only because of |priority|. The
+ * second function counts only those of |uid|. */
+unsigned compile_queue_ahead(const struct compile_queue *queue, enum priority priority);
+unsigned compile_queue_ahead_of(const struct compile_queue *queue, enum priority priority,
+                                uid_t uid);
 unsigned compile_queue_running(const struct compile_queue *queue);

@@ -196,7 +196,7 @@ static void on_lease(struct fleet_access *get)
     struct engine *e = query->shard->engine;
     bool is_ours = fleet_access_ended(e, get);
     query->is_requesting = false;
-    leases_of(e)->requesting--;
+    leases_of(e)->requesting[query->requested_priority]--;
     if (is_ours)
         note_own(leases_of(e), &query->key);
     if (get->end == FLEET_END_EXISTS && query->answered && !e->draining) {
@@ -233,11 +233,17 @@ static bool may_request(const struct engine *e)
            clock_monotonic_ns() >= leases->resume_ns;
 }
 
-/* Returns whether this host can soon compile another kernel of |uid|. */
-static bool has_room(const struct engine *e, uid_t uid)
+/* Returns whether this host can soon compile the query's kernel. Prefetches do not count if the
+ * kernel is needed now, because they are compiled later. */
+static bool has_room(const struct fleet_query *query)
 {
+    const struct engine *e = query->shard->engine;
+    const unsigned *requesting = leases_of(e)->requesting;
     unsigned slots = e->executor->ops->compile_slots(e->executor);
-    unsigned soon = compile_queue_waiting_of(e->queue, uid) + leases_of(e)->requesting;
+    unsigned soon = compile_queue_ahead_of(e->queue, query->priority, query->turn_uid) +
+                    requesting[PRIORITY_INTERACTIVE];
+    if (query->priority == PRIORITY_PREFETCH)
+        soon += requesting[PRIORITY_PREFETCH];
     return slots == 0 || soon < 2 * slots; /* without a compiler, the kernel fails at once */
 }
 
@@ -253,8 +259,9 @@ static void add_lease(struct fleet_query *query)
                                         .slow = query_note_slow,
                                         .done = on_lease };
     query->is_requesting = true;
-    leases->requesting++;
-    leases->last_uid = query->uid;
+    query->requested_priority = query->priority;
+    leases->requesting[query->priority]++;
+    leases->last_uid = query->turn_uid;
     fleet_name_lease(query->shard->id, &query->key, query->get.name);
     fleet_access_start(e, &query->get);
 }
@@ -271,20 +278,32 @@ static bool is_put_off(const struct fleet_query *query)
     return !query->is_requesting && query->wait_until_ns == UINT64_MAX;
 }
 
-/* Returns the query whose lease is requested next, or NULL. It is one of another user than the
- * last, if possible. */
+/* Returns the query whose lease is requested next, or NULL. A kernel that is needed now comes
+ * first. Of equal queries, takes one of another user than the last, if possible. */
 static struct fleet_query *next_query(const struct engine *e)
 {
-    struct fleet_query *same_user = NULL;
+    struct fleet_query *best = NULL;
+    unsigned best_rank = 0;
     LIST_EACH (&leases_of(e)->active, struct fleet_query, link, query) {
-        if (!is_put_off(query) || !query->answered || !has_room(e, query->uid))
+        unsigned rank = 1 + 2 * (query->priority == PRIORITY_INTERACTIVE) +
+                        (query->turn_uid != leases_of(e)->last_uid);
+        if (rank <= best_rank || !is_put_off(query) || !query->answered || !has_room(query))
             continue;
-        if (query->uid != leases_of(e)->last_uid)
-            return query;
-        if (!same_user)
-            same_user = query;
+        best = query;
+        best_rank = rank;
     }
-    return same_user;
+    return best;
+}
+
+static void request_some(struct engine *e)
+{
+    struct fleet_query *query;
+    while ((query = next_query(e))) {
+        e->fleet->running--;
+        query->wait_until_ns = query->poll_ns = 0;
+        query->began_ns = clock_monotonic_ns();
+        add_lease(query);
+    }
 }
 
 static void compile_without_leases(struct fleet_leases *leases)
@@ -296,17 +315,43 @@ static void compile_without_leases(struct fleet_leases *leases)
 
 void fleet_leases_next(struct engine *e)
 {
-    struct fleet_query *query;
-    if (!may_request(e)) {
+    if (may_request(e))
+        request_some(e);
+    else
         compile_without_leases(leases_of(e));
+}
+
+/* Returns whether fewer queries of |uid| are put off than queries of the same turn before |query|.
+ */
+static bool is_sooner_as(const struct fleet_query *query, uid_t uid)
+{
+    const struct fleet_leases *leases = leases_of(query->shard->engine);
+    unsigned before = 0, own = 0;
+    bool is_before = true;
+    LIST_EACH (&leases->active, const struct fleet_query, link, other) {
+        is_before = is_before && other != query;
+        if (!is_put_off(other))
+            continue;
+        before += is_before && other->turn_uid == query->turn_uid;
+        own += other->turn_uid == uid;
+    }
+    return own < before;
+}
+
+void fleet_tier_join(struct fleet_query *query, uid_t uid, enum priority priority)
+{
+    struct engine *e = query->shard->engine;
+    if (priority == PRIORITY_INTERACTIVE)
+        query->priority = priority;
+    if (!is_put_off(query))
         return;
+    if (uid != query->turn_uid && is_sooner_as(query, uid)) {
+        query->turn_uid = uid;
+        list_remove(&query->link);
+        list_append(&leases_of(e)->active, &query->link);
     }
-    while ((query = next_query(e))) {
-        e->fleet->running--;
-        query->wait_until_ns = query->poll_ns = 0;
-        query->began_ns = clock_monotonic_ns();
-        add_lease(query);
-    }
+    if (may_request(e))
+        request_some(e);
 }
 
 bool lease_request(struct fleet_query *query)
@@ -326,7 +371,7 @@ bool lease_request(struct fleet_query *query)
         return false;
     list_append(&leases->active, &query->link);
     leases->active_count++;
-    if (has_room(e, query->uid))
+    if (has_room(query))
         add_lease(query);
     else
         put_off(query);

@@ -88,10 +88,13 @@ struct fleet_query {
     void *context;
     uint64_t began_ns; /* when the query, or its last request for a lease or loose record, began */
     uint64_t expected_ns; /* expected duration of the compile */
+    enum priority priority;
+    uid_t turn_uid; /* the user in whose turn the lease is requested */
     /* Used while another host compiles the kernel. |wait_until_ns| stays 0 if this host never
      * waits, and is UINT64_MAX until this host can soon compile the kernel itself. */
     uint64_t wait_until_ns, poll_ns, poll_pause_ns;
     bool is_last_poll;
+    enum priority requested_priority;
     bool is_requesting; /* a request for the lease, or for the loose record, has not ended */
     struct fleet_access get;
     struct task task;
@@ -124,9 +127,11 @@ struct fleet_leases {
     /* Queries that request a lease or will request it, or whose kernels other hosts compile. */
     struct list active;
     unsigned active_count; /* at most FLEET_LEASES_MAX */
-    unsigned requesting;   /* number of requests for leases that have not ended */
-    uid_t last_uid;        /* the user for whom the last lease was requested */
-    int nonce_fd;          /* owned; the content of all leases of this host; -1: not made yet */
+    /* Number of requests for leases that have not ended. The index is the priority that the query
+     * had when its lease was requested. */
+    unsigned requesting[2];
+    uid_t last_uid; /* the user for whom the last lease was requested */
+    int nonce_fd;   /* owned; the content of all leases of this host; -1: not made yet */
     /* A ring with hashes of the keys whose leases this host got last. */
     uint64_t own[FLEET_OWN_LEASES_MAX];
     unsigned own_count;

@@ -278,7 +278,8 @@ static struct fleet_query *create_query(struct shard *shard, const struct fleet_
         return NULL;
     query->shard = shard;
     query->key = asked->key;
-    query->uid = asked->uid;
+    query->uid = query->turn_uid = asked->uid;
+    query->priority = asked->priority;
     query->answered = asked->answered;
     query->context = asked->context;
     query->expected_ns = asked->expected_ns;

@@ -17,6 +17,7 @@
  */
 #include "engine/fleet/fleet_access.h"
 #include "engine/fleet/fleet_trust.h"
+#include "engine/jobs/compile_queue.h"
 #include "engine/store/object.h"
 
 #include <sys/types.h>
@@ -90,7 +91,8 @@ void fleet_tier_drain(struct engine *e);
 struct fleet_asked { /* borrowed for the call */
     struct digest key;
     struct fleet_shard shard;
-    uid_t uid;            /* the user who is charged for the work and for the stored kernel */
+    uid_t uid; /* the user who is charged for the work and for the stored kernel */
+    enum priority priority;
     uint64_t expected_ns; /* expected duration of the compile */
     /* |object| is borrowed for the call; NULL: compile the kernel. Called once, but neither from
      * within fleet_tier_ask nor after fleet_tier_forget. */
@@ -100,6 +102,9 @@ struct fleet_asked { /* borrowed for the call */
 /* Returns false if the fleet does not have the kernel, or must not be asked now. */
 bool fleet_tier_ask(struct engine *e, const struct fleet_asked *asked,
                     struct fleet_query **ret_query);
+/* Call it when another request, of |uid|, needs the kernel, too. If the query waits until this host
+ * can soon compile the kernel, it then waits no longer than a query of the other request would. */
+void fleet_tier_join(struct fleet_query *query, uid_t uid, enum priority priority);
 /* Requests the index of the shard, unless the fleet was asked for it before. An index with kernels
  * shows that the toolchain works (toolchains_note_works). */
 void fleet_tier_load(struct engine *e, const struct fleet_shard *what);

@@ -139,7 +139,12 @@ enum kiln_code inflight_submit(struct inflight *f, struct kiln_err *err)
     f->order.uid = f->uid;
     f->order.priority = wanted_priority(f);
     f->order.done = compile_done;
-    return compile_queue_submit(f->engine->queue, &f->order, err);
+    enum kiln_code rc = compile_queue_submit(f->engine->queue, &f->order, err);
+    if (rc)
+        return rc;
+    LIST_EACH (&f->tickets, struct fetch_ticket, waiting, t)
+        compile_queue_share(f->engine->queue, &f->order, t->uid);
+    return KILN_OK;
 }
 
 void inflight_join_queue(struct inflight *f, struct fetch_ticket *ticket)
@@ -147,6 +152,8 @@ void inflight_join_queue(struct inflight *f, struct fetch_ticket *ticket)
     struct engine *e = f->engine;
     e->stats.coalesced++;
     inflight_attach(f, ticket);
+    if (f->stage == FLEET)
+        fleet_tier_join(f->fleet, ticket->uid, ticket->priority);
     if (f->stage != QUEUED)
         return;
     compile_queue_set_abandoned(e->queue, &f->order, false);
@@ -183,6 +190,7 @@ static bool ask_fleet(struct inflight *f)
         .key = f->asked,
         .shard = { job->target, job->toolchain, job->toolchain_id },
         .uid = f->uid,
+        .priority = wanted_priority(f),
         .expected_ns = metrics_compile_expected(&f->engine->metrics, job->toolchain),
         .answered = fleet_answered,
         .context = f,

@@ -399,6 +399,30 @@ static unsigned request_six(struct host *f)
     return before;
 }
 
+static void prefetch(struct host *f, struct test_caller *caller, const char *program)
+{
+    test_caller_fetch_source(caller, 8, program, PRIORITY_PREFETCH);
+    fake_executor_run_tasks(&f->users.engine.executor);
+    if (is_for(next_access(f), "v1/i/"))
+        end_access(f, FLEET_END_ABSENT);
+}
+
+/* Prefetches five kernels of ann with one compiler, so that the leases of three are not requested
+ * yet. Returns how many requests the engine has sent to the fleet. */
+static unsigned prefetch_five(struct host *f)
+{
+    char program[32];
+    f->users.engine.executor.slots = 1;
+    probe(f, FLEET_END_EXISTS);
+    unsigned before = count_requests(f) + 1; /* the index */
+    for (unsigned i = 0; i < 5; i++) {
+        snprintf(program, sizeof(program), "%u.cl", i);
+        prefetch(f, &f->users.ann, program);
+    }
+    assert_int_equal(count_requests(f) - before, 2);
+    return before + 2;
+}
+
 static void finish_six(struct host *f)
 {
     while (next_access(f) || is_compiling(f)) {
@@ -429,6 +453,34 @@ TEST_F(lease, a_host_requests_only_leases_that_it_can_soon_use)
 TEST_F(lease, users_take_turns_in_requesting_leases)
 {
     request_six(f);
+    for (unsigned i = 0; i < 3; i++)
+        end_access(f, FLEET_END_FORBIDDEN);
+    for (unsigned i = 0; i < 3; i++)
+        finish_compile(&f->users, "object");
+    assert_int_equal(f->users.bob.reply_count, 1);
+    finish_six(f);
+}
+
+TEST_F(lease, a_kernel_that_is_needed_now_does_not_wait_for_prefetches)
+{
+    unsigned before = prefetch_five(f);
+    fetch(f, "now.cl");
+    assert_int_equal(count_requests(f) - before, 1);
+    finish_six(f);
+}
+
+TEST_F(lease, a_prefetched_kernel_that_is_needed_now_waits_no_longer)
+{
+    unsigned before = prefetch_five(f);
+    fetch(f, "4.cl");
+    assert_int_equal(count_requests(f) - before, 1);
+    finish_six(f);
+}
+
+TEST_F(lease, a_user_does_not_wait_for_the_other_kernels_of_another)
+{
+    (void)prefetch_five(f);
+    prefetch(f, &f->users.bob, "4.cl");
     for (unsigned i = 0; i < 3; i++)
         end_access(f, FLEET_END_FORBIDDEN);
     for (unsigned i = 0; i < 3; i++)
