@@ -34,6 +34,7 @@ void fleet_leases_open(struct fleet_leases *leases, uint64_t compile_min_ns)
     leases->compile_min_ns = compile_min_ns;
     leases->nonce_fd = -1;
     list_init(&leases->active);
+    list_init(&leases->put_off);
 }
 
 void fleet_leases_close(struct fleet_leases *leases)
@@ -151,8 +152,25 @@ static void wait_for_host(struct fleet_query *query)
     poll_loose(query, now_ns);
 }
 
+static void give_up_put_off(struct fleet_query *query)
+{
+    query->shard->engine->fleet->running--;
+    list_remove(&query->link);
+    query_give_up(query);
+}
+
+static void compile_without_leases(struct fleet_leases *leases)
+{
+    struct fleet_query *query;
+    while ((query = LIST_FIRST(&leases->put_off, struct fleet_query, link)))
+        give_up_put_off(query);
+}
+
 static void look_again(struct fleet_leases *leases, uint64_t now_ns)
 {
+    LIST_EACH (&leases->put_off, struct fleet_query, link, query)
+        if (!query->answered)
+            give_up_put_off(query);
     LIST_EACH (&leases->active, struct fleet_query, link, query) {
         if (query->is_requesting)
             continue;
@@ -165,6 +183,7 @@ static void look_again(struct fleet_leases *leases, uint64_t now_ns)
 
 void fleet_leases_give_up(struct engine *e)
 {
+    compile_without_leases(leases_of(e));
     LIST_EACH (&leases_of(e)->active, struct fleet_query, link, query)
         if (!query->is_requesting)
             give_up_waiting(query);
@@ -222,7 +241,7 @@ static bool is_full(const struct fleet_leases *leases, uid_t uid)
     struct kiln_err ignored = KILN_ERR_INIT;
     unsigned of_user = 0;
     LIST_EACH (&leases->active, const struct fleet_query, link, query)
-        of_user += query->uid == uid;
+        of_user += query->turn_uid == uid;
     return fair_queue_check(&limits, leases->active_count, uid, of_user, &ignored) != KILN_OK;
 }
 
@@ -258,6 +277,8 @@ static void add_lease(struct fleet_query *query)
                                         .budget_ms = fleet_wait_left_ms(e->fleet, query->began_ns),
                                         .slow = query_note_slow,
                                         .done = on_lease };
+    list_append(&leases->active, &query->link);
+    leases->active_count++;
     query->is_requesting = true;
     query->requested_priority = query->priority;
     leases->requesting[query->priority]++;
@@ -269,13 +290,19 @@ static void add_lease(struct fleet_query *query)
 /* Lets the query wait until this host can soon compile its kernel. */
 static void put_off(struct fleet_query *query)
 {
-    query->shard->engine->fleet->running++;
-    query->wait_until_ns = query->poll_ns = UINT64_MAX;
+    struct engine *e = query->shard->engine;
+    e->fleet->running++;
+    query->is_put_off = true;
+    list_append(&leases_of(e)->put_off, &query->link);
 }
 
-static bool is_put_off(const struct fleet_query *query)
+static void request_now(struct fleet_query *query)
 {
-    return !query->is_requesting && query->wait_until_ns == UINT64_MAX;
+    query->shard->engine->fleet->running--;
+    list_remove(&query->link);
+    query->is_put_off = false;
+    query->began_ns = clock_monotonic_ns();
+    add_lease(query);
 }
 
 /* Returns the query whose lease is requested next, or NULL. A kernel that is needed now comes
@@ -284,10 +311,10 @@ static struct fleet_query *next_query(const struct engine *e)
 {
     struct fleet_query *best = NULL;
     unsigned best_rank = 0;
-    LIST_EACH (&leases_of(e)->active, struct fleet_query, link, query) {
+    LIST_EACH (&leases_of(e)->put_off, struct fleet_query, link, query) {
         unsigned rank = 1 + 2 * (query->priority == PRIORITY_INTERACTIVE) +
                         (query->turn_uid != leases_of(e)->last_uid);
-        if (rank <= best_rank || !is_put_off(query) || !query->answered || !has_room(query))
+        if (rank <= best_rank || !query->answered || !has_room(query))
             continue;
         best = query;
         best_rank = rank;
@@ -299,18 +326,11 @@ static void request_some(struct engine *e)
 {
     struct fleet_query *query;
     while ((query = next_query(e))) {
-        e->fleet->running--;
-        query->wait_until_ns = query->poll_ns = 0;
-        query->began_ns = clock_monotonic_ns();
-        add_lease(query);
+        if (is_full(leases_of(e), query->turn_uid))
+            give_up_put_off(query);
+        else
+            request_now(query);
     }
-}
-
-static void compile_without_leases(struct fleet_leases *leases)
-{
-    LIST_EACH (&leases->active, struct fleet_query, link, query)
-        if (is_put_off(query))
-            give_up_waiting(query);
 }
 
 void fleet_leases_next(struct engine *e)
@@ -328,38 +348,37 @@ static bool is_sooner_as(const struct fleet_query *query, uid_t uid)
     const struct fleet_leases *leases = leases_of(query->shard->engine);
     unsigned before = 0, own = 0;
     bool is_before = true;
-    LIST_EACH (&leases->active, const struct fleet_query, link, other) {
+    LIST_EACH (&leases->put_off, const struct fleet_query, link, other) {
         is_before = is_before && other != query;
-        if (!is_put_off(other))
-            continue;
         before += is_before && other->turn_uid == query->turn_uid;
         own += other->turn_uid == uid;
     }
     return own < before;
 }
 
+/* Answers no query, because the caller uses the requests that wait for the answer. */
 void fleet_tier_join(struct fleet_query *query, uid_t uid, enum priority priority)
 {
     struct engine *e = query->shard->engine;
+    struct fleet_leases *leases = leases_of(e);
     if (priority == PRIORITY_INTERACTIVE)
         query->priority = priority;
-    if (!is_put_off(query))
+    if (!query->is_put_off)
         return;
     if (uid != query->turn_uid && is_sooner_as(query, uid)) {
         query->turn_uid = uid;
         list_remove(&query->link);
-        list_append(&leases_of(e)->active, &query->link);
+        list_append(&leases->put_off, &query->link);
     }
-    if (may_request(e))
-        request_some(e);
+    if (may_request(e) && has_room(query) && !is_full(leases, query->turn_uid))
+        request_now(query);
 }
 
 bool lease_request(struct fleet_query *query)
 {
     struct engine *e = query->shard->engine;
     struct fleet_leases *leases = leases_of(e);
-    if (!may_request(e) || query->expected_ns < leases->compile_min_ns ||
-        is_full(leases, query->uid))
+    if (!may_request(e) || query->expected_ns < leases->compile_min_ns)
         return false;
     if (is_own(leases, &query->key)) {
         fleet_upload_hurry(e->fleet_upload);
@@ -369,12 +388,13 @@ bool lease_request(struct fleet_query *query)
         leases->nonce_fd = make_nonce();
     if (leases->nonce_fd < 0)
         return false;
-    list_append(&leases->active, &query->link);
-    leases->active_count++;
-    if (has_room(query))
-        add_lease(query);
-    else
+    if (!has_room(query)) {
         put_off(query);
+        return true;
+    }
+    if (is_full(leases, query->turn_uid))
+        return false;
+    add_lease(query);
     return true;
 }
 

@@ -89,9 +89,10 @@ struct fleet_query {
     uint64_t began_ns; /* when the query, or its last request for a lease or loose record, began */
     uint64_t expected_ns; /* expected duration of the compile */
     enum priority priority;
-    uid_t turn_uid; /* the user in whose turn the lease is requested */
+    uid_t turn_uid;  /* the user in whose turn the lease is requested */
+    bool is_put_off; /* is in the list |put_off| of the leases */
     /* Used while another host compiles the kernel. |wait_until_ns| stays 0 if this host never
-     * waits, and is UINT64_MAX until this host can soon compile the kernel itself. */
+     * waits. */
     uint64_t wait_until_ns, poll_ns, poll_pause_ns;
     bool is_last_poll;
     enum priority requested_priority;
@@ -113,7 +114,8 @@ struct fleet_query {
  * same time. Each of them needs requests to the store, and a store that is 30 ms away answers only
  * about 500 requests in a second. */
 #define FLEET_LEASES_MAX 1024u
-/* Maximum for one user. Kernels beyond it are compiled without a lease. */
+/* Maximum for one user. If it is reached, a kernel that this host can soon compile is compiled
+ * without a lease. */
 #define FLEET_LEASES_MAX_UID 256u
 #define FLEET_OWN_LEASES_MAX 1024u
 
@@ -124,8 +126,10 @@ struct fleet_leases {
     enum leases_state state;
     uint64_t compile_min_ns; /* shorter compiles need no lease */
     uint64_t resume_ns;      /* before this time, no leases are requested */
-    /* Queries that request a lease or will request it, or whose kernels other hosts compile. */
-    struct list active;
+    /* Queries that will request their leases when this host can soon compile their kernels. Their
+     * number is limited only by the users' budgets. */
+    struct list put_off;
+    struct list active;    /* queries that request a lease, or whose kernels other hosts compile */
     unsigned active_count; /* at most FLEET_LEASES_MAX */
     /* Number of requests for leases that have not ended. The index is the priority that the query
      * had when its lease was requested. */
@@ -230,8 +234,8 @@ struct fleet_query *query_of_access(struct fleet_access *get);
 void fleet_leases_open(struct fleet_leases *leases, uint64_t compile_min_ns);
 void fleet_leases_close(struct fleet_leases *leases);
 /* Requests the lease of the query's kernel, now or when this host can soon compile it
- * (fleet_leases_next). Returns false if this kernel needs no lease, if this
- * host has its lease already, if too many leases are requested, or if leases are not used now. */
+ * (fleet_leases_next). Returns false if this kernel needs no lease, if this host has its lease
+ * already, if too many leases are requested, or if leases are not used now. */
 bool lease_request(struct fleet_query *query);
 void fleet_leases_tick(struct engine *e, uint64_t now_ns);
 /* Stops waiting for other hosts. This host then compiles the kernels itself. */

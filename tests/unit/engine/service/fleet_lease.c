@@ -461,6 +461,16 @@ TEST_F(lease, users_take_turns_in_requesting_leases)
     finish_six(f);
 }
 
+TEST_F(lease, the_kernels_of_a_large_batch_keep_their_order)
+{
+    f->users.engine.executor.slots = 1;
+    probe(f, FLEET_END_EXISTS);
+    unsigned before = count_requests(f) + 1; /* the index */
+    assert_int_equal(request_leases(f, &f->users.ann, 260), 260);
+    assert_int_equal(count_requests(f) - before, 2);
+    refuse_leases(f);
+}
+
 TEST_F(lease, a_kernel_that_is_needed_now_does_not_wait_for_prefetches)
 {
     unsigned before = prefetch_five(f);
