@@ -6,8 +6,8 @@
  * when it can soon compile the kernel, so that the hosts of a fleet share the compiles. The host
  * that succeeds compiles the kernel, and adds its record to the tree as a file (a loose record).
  * The other hosts look for that record again and again. If it does not appear in time, they compile
- * the kernel, too, and use no leases for a while, so a forged lease or a host that crashed costs
- * little time. No host relies on the clock of another one.
+ * the kernel, too. After several such kernels, they use no leases for a while, so forged leases or
+ * a host that crashed cost little time. No host relies on the clock of another one.
  */
 #include "common/base/clock.h"
 #include "common/base/fs.h"
@@ -94,13 +94,27 @@ static void give_up_waiting(struct fleet_query *query)
     query_give_up(query);
 }
 
-/* Stops waiting for the other host, and requests no leases for REST_NS. If that host has crashed,
- * waiting for its other leases would only cost time. */
+static void note_expired(struct fleet_leases *leases, const struct digest *key, uint64_t now_ns)
+{
+    for (unsigned i = 0; i < leases->expired_count; i++)
+        if (leases->expired[i] == digest_hash(key))
+            return;
+    leases->expired[leases->expired_count++] = digest_hash(key);
+    if (leases->expired_count < FLEET_EXPIRED_MAX)
+        return;
+    leases->expired_count = 0;
+    leases->resume_ns = now_ns + REST_NS;
+}
+
+/* Stops waiting for the other host. One kernel may be missing because it does not compile, or
+ * because nobody there needed it any longer. If several are missing, a host may have crashed, and
+ * waiting for its other leases would only cost time. So this host then requests no leases for
+ * REST_NS. */
 static void expire(struct fleet_query *query, uint64_t now_ns)
 {
     struct fleet_leases *leases = leases_of(query->shard->engine);
     leases->counts[FLEET_LEASE_EXPIRED]++;
-    leases->resume_ns = now_ns + REST_NS;
+    note_expired(leases, &query->key, now_ns);
     give_up_waiting(query);
 }
 

@@ -118,6 +118,8 @@ struct fleet_query {
  * without a lease. */
 #define FLEET_LEASES_MAX_UID 256u
 #define FLEET_OWN_LEASES_MAX 1024u
+/* Number of waits in vain after which this host requests no leases for a while. */
+#define FLEET_EXPIRED_MAX 3u
 
 enum leases_state { LEASES_UNUSED, LEASES_UNKNOWN, LEASES_ON, LEASES_OFF };
 
@@ -139,6 +141,10 @@ struct fleet_leases {
     /* A ring with hashes of the keys whose leases this host got last. */
     uint64_t own[FLEET_OWN_LEASES_MAX];
     unsigned own_count;
+    /* Hashes of the different keys for which this host waited in vain since it last got a kernel of
+     * another host, or last stopped requesting leases. */
+    uint64_t expired[FLEET_EXPIRED_MAX];
+    unsigned expired_count;
     struct fleet_access probe;
     bool is_probing, is_second;
     bool has_probe_ended;

@@ -212,8 +212,10 @@ static void on_verified(struct task *task)
         query->texts = (struct buffer){ 0 };
         store_record_later(e, &query->record, texts.data, query->object);
     }
-    if (query->object && query->answered && query->wait_until_ns)
+    if (query->object && query->answered && query->wait_until_ns) {
         e->fleet->leases.counts[FLEET_LEASE_SHARED]++;
+        e->fleet->leases.expired_count = 0;
+    }
     answer_query(query, query->object);
     destroy_query(query);
 }

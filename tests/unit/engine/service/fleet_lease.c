@@ -3,7 +3,7 @@
 
 #include "common/base/fs.h"
 #include "engine/fleet/fleet_record.h"
-#include "engine/service/fleet/fleet_tier.h"
+#include "engine/service/fleet/fleet_parts.h"
 #include "engine/service/internal.h"
 #include "tests/support/entries.h"
 #include "tests/support/fleet_keys.h"
@@ -268,20 +268,57 @@ TEST_F(lease, a_forged_record_is_not_used)
     finish_compile(&f->users, "a.cl");
 }
 
-TEST_F(lease, a_wait_in_vain_ends_with_a_compile_and_stops_further_waits)
+/* Loses the leases of |count| kernels with the names |programs|, and waits for them in vain. */
+static void wait_in_vain(struct host *f, const char *const *programs, unsigned count)
 {
-    probe(f, FLEET_END_EXISTS);
-    lose_lease(f, "a.cl");
-    end_access(f, FLEET_END_ABSENT);
+    f->users.engine.executor.slots = 4;
+    for (unsigned i = 0; i < count; i++) {
+        lose_lease(f, programs[i]);
+        end_access(f, FLEET_END_ABSENT);
+    }
     pass_time(f, 31);
     assert_false(is_compiling(f));
-    end_access(f, FLEET_END_ABSENT);
-    assert_true(is_compiling(f));
+    while (is_for(next_access(f), "v1/k/"))
+        end_access(f, FLEET_END_ABSENT);
+    for (unsigned i = 0; i < count; i++)
+        finish_compile(&f->users, "object");
+}
+
+static bool is_resting(const struct host *f)
+{
+    return f->users.engine.engine->fleet->leases.resume_ns > 0;
+}
+
+static const char *const programs[] = { "a.cl", "b.cl", "c.cl" };
+
+TEST_F(lease, a_wait_in_vain_ends_with_a_compile)
+{
+    probe(f, FLEET_END_EXISTS);
+    wait_in_vain(f, programs, 1);
     assert_int_equal(count(f, "expired"), 1);
-    finish_compile(&f->users, "a.cl");
-    fetch(f, "b.cl");
+    assert_false(is_resting(f));
+}
+
+TEST_F(lease, three_waits_in_vain_stop_further_waits)
+{
+    probe(f, FLEET_END_EXISTS);
+    wait_in_vain(f, programs, 3);
+    assert_true(is_resting(f));
+    fetch(f, "d.cl");
     assert_true(is_compiling(f));
-    finish_compile(&f->users, "b.cl");
+    finish_compile(&f->users, "d.cl");
+}
+
+TEST_F(lease, a_shared_kernel_permits_further_waits)
+{
+    make_record(f, "s.cl");
+    probe(f, FLEET_END_EXISTS);
+    wait_in_vain(f, programs, 2);
+    lose_lease(f, "s.cl");
+    serve_record(f);
+    assert_int_equal(count(f, "shared"), 1);
+    wait_in_vain(f, programs + 2, 1);
+    assert_false(is_resting(f));
 }
 
 TEST_F(lease, a_store_that_fails_while_a_host_waits_lets_it_compile)
