@@ -23,6 +23,9 @@
 /* How long a host waits for another host's kernel. This does not depend on how long the compile is
  * expected to take, because the other host may have other compiles to do first. */
 #define WAIT_NS (30ull * SECOND_NS)
+/* A compiler has about this many compiles to do before that of a new lease has ended (has_room). If
+ * they take longer than other hosts wait, no lease is requested. */
+#define QUEUED_COMPILES 3u
 #define POLL_MAX_NS (8ull * SECOND_NS)
 #define REST_NS (300ull * SECOND_NS)
 #define PROBE_PAUSE_NS (60ull * SECOND_NS)
@@ -266,18 +269,30 @@ static bool may_request(const struct engine *e)
            clock_monotonic_ns() >= leases->resume_ns;
 }
 
+static bool is_requesting_for(const struct fleet_leases *leases, uid_t uid)
+{
+    LIST_EACH (&leases->active, const struct fleet_query, link, query)
+        if (query->is_requesting && !query->wait_until_ns && query->turn_uid == uid)
+            return true;
+    return false;
+}
+
 /* Returns whether this host can soon compile the query's kernel. Prefetches do not count if the
- * kernel is needed now, because they are compiled later. */
+ * kernel is needed now, because they are compiled later. A user who has no kernel in the queue may
+ * have one more, because users share the compilers. */
 static bool has_room(const struct fleet_query *query)
 {
     const struct engine *e = query->shard->engine;
     const unsigned *requesting = leases_of(e)->requesting;
     unsigned slots = e->executor->ops->compile_slots(e->executor);
-    unsigned soon = compile_queue_ahead_of(e->queue, query->priority, query->turn_uid) +
-                    requesting[PRIORITY_INTERACTIVE];
+    unsigned soon =
+        compile_queue_ahead(e->queue, query->priority) + requesting[PRIORITY_INTERACTIVE];
     if (query->priority == PRIORITY_PREFETCH)
         soon += requesting[PRIORITY_PREFETCH];
-    return slots == 0 || soon < 2 * slots; /* without a compiler, the kernel fails at once */
+    if (slots == 0 || soon < 2 * slots) /* without a compiler, the kernel fails at once */
+        return true;
+    return compile_queue_ahead_of(e->queue, query->priority, query->turn_uid) == 0 &&
+           !is_requesting_for(leases_of(e), query->turn_uid);
 }
 
 /* Starts to add the lease's file to the tree. All leases are added with the same descriptor
@@ -392,7 +407,8 @@ bool lease_request(struct fleet_query *query)
 {
     struct engine *e = query->shard->engine;
     struct fleet_leases *leases = leases_of(e);
-    if (!may_request(e) || query->expected_ns < leases->compile_min_ns)
+    if (!may_request(e) || query->expected_ns < leases->compile_min_ns ||
+        QUEUED_COMPILES * query->expected_ns > WAIT_NS)
         return false;
     if (is_own(leases, &query->key)) {
         fleet_upload_hurry(e->fleet_upload);

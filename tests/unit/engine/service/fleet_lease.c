@@ -473,17 +473,34 @@ static void finish_six(struct host *f)
 TEST_F(lease, a_host_requests_only_leases_that_it_can_soon_use)
 {
     unsigned before = request_six(f);
-    assert_int_equal(count_requests(f) - before, 2);
-    end_access(f, FLEET_END_DONE); /* is compiled now */
-    assert_int_equal(count_requests(f) - before, 3);
+    assert_int_equal(count_requests(f) - before, 3); /* two of ann, and bob's */
+    end_access(f, FLEET_END_DONE);                   /* is compiled now */
     end_access(f, FLEET_END_DONE);
     end_access(f, FLEET_END_DONE); /* these two wait for the compiler */
-    assert_int_equal(count_requests(f) - before, 4);
-    end_access(f, FLEET_END_DONE); /* bob's */
     assert_null(next_access(f));
     finish_compile(&f->users, "object");
+    assert_int_equal(count_requests(f) - before, 4);
+    end_access(f, FLEET_END_DONE);
+    assert_null(next_access(f));
     finish_compile(&f->users, "object");
     assert_int_equal(count_requests(f) - before, 5);
+    finish_six(f);
+}
+
+TEST_F(lease, more_users_hold_only_one_more_lease_each)
+{
+    f->users.engine.executor.slots = 1;
+    probe(f, FLEET_END_EXISTS);
+    for (unsigned i = 0; i < 3; i++) {
+        fetch(f, (const char *[]){ "0.cl", "1.cl", "2.cl" }[i]);
+        end_access(f, FLEET_END_DONE);
+    }
+    unsigned before = count_requests(f);
+    fetch_as(f, &f->users.bob, "b.cl");
+    fetch_as(f, &f->users.bob, "c.cl");
+    assert_int_equal(count_requests(f) - before, 1);
+    end_access(f, FLEET_END_DONE);
+    assert_int_equal(count_requests(f) - before, 1);
     finish_six(f);
 }
 
@@ -539,8 +556,8 @@ TEST_F(lease, a_user_does_not_wait_for_the_other_kernels_of_another)
 TEST_F(lease, a_store_that_fails_lets_all_compiles_begin)
 {
     request_six(f);
-    end_access(f, FLEET_END_UNREACHABLE);
-    end_access(f, FLEET_END_UNREACHABLE);
+    for (unsigned i = 0; i < 3; i++)
+        end_access(f, FLEET_END_UNREACHABLE);
     assert_null(next_access(f));
     unsigned compiles = 0;
     for (; is_compiling(f); compiles++)
@@ -556,6 +573,20 @@ TEST_F(lease, a_short_compile_needs_no_lease)
     assert_null(next_access(f));
     assert_true(is_compiling(f));
     finish_compile(&f->users, "a.cl");
+}
+
+TEST_F(lease, a_long_compile_needs_no_lease)
+{
+    probe(f, FLEET_END_EXISTS);
+    fetch(f, "a.cl");
+    end_access(f, FLEET_END_DONE);
+    metrics_compile_ended(&f->users.engine.engine->metrics,
+                          fake_executor_next_compile(&f->users.engine.executor)->job.toolchain,
+                          COMPILE_DONE, 30ull * SECOND_NS);
+    finish_compile(&f->users, "object");
+    fetch(f, "b.cl");
+    assert_true(is_compiling(f));
+    finish_compile(&f->users, "object");
 }
 
 TEST_F(lease, a_slow_lease_lets_the_compile_begin)
