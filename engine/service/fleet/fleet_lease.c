@@ -226,13 +226,29 @@ static bool is_own(const struct fleet_leases *leases, const struct digest *key)
     return false;
 }
 
+static void discount(struct fleet_query *query)
+{
+    leases_of(query->shard->engine)->requesting[query->requested_priority] -= query->is_counted;
+    query->is_counted = false;
+}
+
+/* Also requests other leases, because this kernel is now in the queue of compiles, and the store
+ * may take long to answer. */
+static void on_slow_lease(struct fleet_access *get)
+{
+    struct fleet_query *query = query_of_access(get);
+    discount(query);
+    query_note_slow(get);
+    fleet_leases_next(query->shard->engine);
+}
+
 static void on_lease(struct fleet_access *get)
 {
     struct fleet_query *query = query_of_access(get);
     struct engine *e = query->shard->engine;
     bool is_ours = fleet_access_ended(e, get);
     query->is_requesting = false;
-    leases_of(e)->requesting[query->requested_priority]--;
+    discount(query);
     if (is_ours)
         note_own(leases_of(e), &query->key);
     if (get->end == FLEET_END_EXISTS && query->answered && !e->draining) {
@@ -272,7 +288,7 @@ static bool may_request(const struct engine *e)
 static bool is_requesting_for(const struct fleet_leases *leases, uid_t uid)
 {
     LIST_EACH (&leases->active, const struct fleet_query, link, query)
-        if (query->is_requesting && !query->wait_until_ns && query->turn_uid == uid)
+        if (query->is_counted && query->turn_uid == uid)
             return true;
     return false;
 }
@@ -304,13 +320,14 @@ static void add_lease(struct fleet_query *query)
     query->get = (struct fleet_access){ .is_put = true,
                                         .fd = leases->nonce_fd,
                                         .budget_ms = fleet_wait_left_ms(e->fleet, query->began_ns),
-                                        .slow = query_note_slow,
+                                        .slow = on_slow_lease,
                                         .done = on_lease };
     list_append(&leases->active, &query->link);
     leases->active_count++;
     query->is_requesting = true;
     query->requested_priority = query->priority;
     leases->requesting[query->priority]++;
+    query->is_counted = true;
     leases->last_uid = query->turn_uid;
     fleet_name_lease(query->shard->id, &query->key, query->get.name);
     fleet_access_start(e, &query->get);

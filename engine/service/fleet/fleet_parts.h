@@ -96,6 +96,7 @@ struct fleet_query {
     uint64_t wait_until_ns, poll_ns, poll_pause_ns;
     bool is_last_poll;
     enum priority requested_priority;
+    bool is_counted;    /* in |requesting| of the leases */
     bool is_requesting; /* a request for the lease, or for the loose record, has not ended */
     struct fleet_access get;
     struct task task;
@@ -133,8 +134,8 @@ struct fleet_leases {
     struct list put_off;
     struct list active;    /* queries that request a lease, or whose kernels other hosts compile */
     unsigned active_count; /* at most FLEET_LEASES_MAX */
-    /* Number of requests for leases that have not ended. The index is the priority that the query
-     * had when its lease was requested. */
+    /* Number of requests for leases for whose answers queries wait. The index is the priority that
+     * the query had when its lease was requested. */
     unsigned requesting[2];
     uid_t last_uid; /* the user for whom the last lease was requested */
     int nonce_fd;   /* owned; the content of all leases of this host; -1: not made yet */

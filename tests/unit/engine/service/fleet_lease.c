@@ -600,6 +600,18 @@ TEST_F(lease, a_slow_lease_lets_the_compile_begin)
     finish_compile(&f->users, "a.cl");
 }
 
+/* The store still answers other requests. */
+TEST_F(lease, a_slow_lease_does_not_hold_back_others)
+{
+    unsigned before = prefetch_five(f);
+    struct fleet_access *slow = next_access(f);
+    f->users.engine.engine->fleet->answered_ns = UINT64_MAX;
+    fake_executor_fleet_slow(slow);
+    assert_true(is_compiling(f));
+    assert_int_equal(count_requests(f) - before, 1);
+    finish_six(f);
+}
+
 TEST_F(lease, nobody_waits_for_other_hosts_when_the_engine_stops)
 {
     probe(f, FLEET_END_EXISTS);
