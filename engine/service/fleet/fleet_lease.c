@@ -121,12 +121,28 @@ static void expire(struct fleet_query *query, uint64_t now_ns)
     give_up_waiting(query);
 }
 
+static void end_poll(struct fleet_query *query)
+{
+    leases_of(query->shard->engine)->polling -= query->is_counted;
+    query->is_counted = false;
+}
+
+static void on_slow_loose(struct fleet_access *get)
+{
+    end_poll(query_of_access(get));
+    query_note_slow(get);
+}
+
+static void look_again(struct fleet_leases *leases, uint64_t now_ns);
+
 static void on_loose(struct fleet_access *get)
 {
     struct fleet_query *query = query_of_access(get);
     struct engine *e = query->shard->engine;
     bool is_there = fleet_access_ended(e, get);
     query->is_requesting = false;
+    bool was_full = leases_of(e)->polling >= FLEET_POLLS_MAX;
+    end_poll(query);
     bool is_awaited = get->end == FLEET_END_ABSENT && query->answered && !e->draining;
     if (is_awaited && query->is_last_poll) {
         expire(query, clock_monotonic_ns());
@@ -136,6 +152,8 @@ static void on_loose(struct fleet_access *get)
     } else if (!is_awaited) {
         give_up_waiting(query);
     } /* otherwise fleet_leases_tick will look again */
+    if (was_full)
+        look_again(leases_of(e), clock_monotonic_ns());
 }
 
 /* Requests the loose record that the other host will add. If the store does not answer in time,
@@ -143,7 +161,8 @@ static void on_loose(struct fleet_access *get)
 static void poll_loose(struct fleet_query *query, uint64_t now_ns)
 {
     struct engine *e = query->shard->engine;
-    query->is_requesting = true;
+    query->is_requesting = query->is_counted = true;
+    leases_of(e)->polling++;
     query->began_ns = now_ns;
     query->poll_pause_ns =
         query->poll_pause_ns < POLL_MAX_NS ? query->poll_pause_ns * 2 : POLL_MAX_NS;
@@ -153,7 +172,7 @@ static void poll_loose(struct fleet_query *query, uint64_t now_ns)
     query->is_last_poll = now_ns >= query->wait_until_ns;
     query->get = (struct fleet_access){ .size_max = FLEET_RECORD_MAX,
                                         .budget_ms = e->fleet->wait_ms,
-                                        .slow = query_note_slow,
+                                        .slow = on_slow_loose,
                                         .done = on_loose };
     fleet_name_loose(query->shard->id, &query->key, query->get.name);
     fleet_access_start(e, &query->get);
@@ -165,8 +184,9 @@ static void wait_for_host(struct fleet_query *query)
     uint64_t now_ns = clock_monotonic_ns();
     e->fleet->running++;
     query->wait_until_ns = now_ns + WAIT_NS;
+    query->poll_ns = now_ns;
     query->poll_pause_ns = SECOND_NS / 4;
-    poll_loose(query, now_ns);
+    look_again(leases_of(e), now_ns);
 }
 
 static void give_up_put_off(struct fleet_query *query)
@@ -193,7 +213,7 @@ static void look_again(struct fleet_leases *leases, uint64_t now_ns)
             continue;
         if (!query->answered)
             give_up_waiting(query);
-        else if (now_ns >= query->poll_ns)
+        else if (now_ns >= query->poll_ns && leases->polling < FLEET_POLLS_MAX)
             poll_loose(query, now_ns);
     }
 }

@@ -96,7 +96,7 @@ struct fleet_query {
     uint64_t wait_until_ns, poll_ns, poll_pause_ns;
     bool is_last_poll;
     enum priority requested_priority;
-    bool is_counted;    /* in |requesting| of the leases */
+    bool is_counted;    /* in |requesting| or |polling| of the leases */
     bool is_requesting; /* a request for the lease, or for the loose record, has not ended */
     struct fleet_access get;
     struct task task;
@@ -118,6 +118,9 @@ struct fleet_query {
 /* Maximum for one user. If it is reached, a kernel that this host can soon compile is compiled
  * without a lease. */
 #define FLEET_LEASES_MAX_UID 256u
+/* Maximum number of requests for loose records at the same time. A request that waits behind many
+ * others in the queue of the store's process would seem to be slow. */
+#define FLEET_POLLS_MAX 64u
 #define FLEET_OWN_LEASES_MAX 1024u
 /* Number of waits in vain after which this host requests no leases for a while. */
 #define FLEET_EXPIRED_MAX 3u
@@ -137,8 +140,9 @@ struct fleet_leases {
     /* Number of requests for leases for whose answers queries wait. The index is the priority that
      * the query had when its lease was requested. */
     unsigned requesting[2];
-    uid_t last_uid; /* the user for whom the last lease was requested */
-    int nonce_fd;   /* owned; the content of all leases of this host; -1: not made yet */
+    unsigned polling; /* number of requests for loose records for whose answers queries wait */
+    uid_t last_uid;   /* the user for whom the last lease was requested */
+    int nonce_fd;     /* owned; the content of all leases of this host; -1: not made yet */
     /* A ring with hashes of the keys whose leases this host got last. */
     uint64_t own[FLEET_OWN_LEASES_MAX];
     unsigned own_count;
