@@ -127,13 +127,15 @@ static void end_poll(struct fleet_query *query)
     query->is_counted = false;
 }
 
+static void look_again(struct engine *e, uint64_t now_ns);
+
 static void on_slow_loose(struct fleet_access *get)
 {
-    end_poll(query_of_access(get));
+    struct fleet_query *query = query_of_access(get);
+    end_poll(query);
     query_note_slow(get);
+    look_again(query->shard->engine, clock_monotonic_ns());
 }
-
-static void look_again(struct fleet_leases *leases, uint64_t now_ns);
 
 static void on_loose(struct fleet_access *get)
 {
@@ -152,8 +154,8 @@ static void on_loose(struct fleet_access *get)
     } else if (!is_awaited) {
         give_up_waiting(query);
     } /* otherwise fleet_leases_tick will look again */
-    if (was_full)
-        look_again(leases_of(e), clock_monotonic_ns());
+    if (was_full || e->fleet->is_broken)
+        look_again(e, clock_monotonic_ns());
 }
 
 /* Requests the loose record that the other host will add. If the store does not answer in time,
@@ -186,7 +188,7 @@ static void wait_for_host(struct fleet_query *query)
     query->wait_until_ns = now_ns + WAIT_NS;
     query->poll_ns = now_ns;
     query->poll_pause_ns = SECOND_NS / 4;
-    look_again(leases_of(e), now_ns);
+    look_again(e, now_ns);
 }
 
 static void give_up_put_off(struct fleet_query *query)
@@ -203,8 +205,21 @@ static void compile_without_leases(struct fleet_leases *leases)
         give_up_put_off(query);
 }
 
-static void look_again(struct fleet_leases *leases, uint64_t now_ns)
+void fleet_leases_give_up(struct engine *e)
 {
+    compile_without_leases(leases_of(e));
+    LIST_EACH (&leases_of(e)->active, struct fleet_query, link, query)
+        if (!query->is_requesting)
+            give_up_waiting(query);
+}
+
+static void look_again(struct engine *e, uint64_t now_ns)
+{
+    struct fleet_leases *leases = leases_of(e);
+    if (e->fleet->is_broken) {
+        fleet_leases_give_up(e);
+        return;
+    }
     LIST_EACH (&leases->put_off, struct fleet_query, link, query)
         if (!query->answered)
             give_up_put_off(query);
@@ -216,14 +231,6 @@ static void look_again(struct fleet_leases *leases, uint64_t now_ns)
         else if (now_ns >= query->poll_ns && leases->polling < FLEET_POLLS_MAX)
             poll_loose(query, now_ns);
     }
-}
-
-void fleet_leases_give_up(struct engine *e)
-{
-    compile_without_leases(leases_of(e));
-    LIST_EACH (&leases_of(e)->active, struct fleet_query, link, query)
-        if (!query->is_requesting)
-            give_up_waiting(query);
 }
 
 /* ---- the lease of one kernel ---- */
@@ -529,7 +536,7 @@ static void add_probe(struct fleet_leases *leases)
 void fleet_leases_tick(struct engine *e, uint64_t now_ns)
 {
     struct fleet_leases *leases = leases_of(e);
-    look_again(leases, now_ns);
+    look_again(e, now_ns);
     fleet_leases_next(e);
     bool may_ask = !e->fleet->is_broken || now_ns >= e->fleet->retry_ns;
     if (leases->state != LEASES_UNKNOWN || leases->is_probing || !may_ask ||

@@ -330,6 +330,19 @@ TEST_F(lease, a_store_that_fails_while_a_host_waits_lets_it_compile)
     finish_compile(&f->users, "a.cl");
 }
 
+TEST_F(lease, a_store_that_fails_ends_all_waits_at_once)
+{
+    f->users.engine.executor.slots = 2;
+    probe(f, FLEET_END_EXISTS);
+    lose_lease(f, "a.cl");
+    end_access(f, FLEET_END_ABSENT);
+    lose_lease(f, "b.cl");
+    end_access(f, FLEET_END_UNREACHABLE);
+    assert_null(next_access(f));
+    finish_compile(&f->users, "object");
+    finish_compile(&f->users, "object");
+}
+
 TEST_F(lease, a_store_that_falls_silent_while_a_host_waits_lets_it_compile)
 {
     make_record(f, "a.cl");
