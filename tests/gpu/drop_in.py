@@ -1,28 +1,32 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Measures what CuPy and PyTorch, unmodified, gain from "kilnctl run" (docs/drop-in.md).
+"""Measures what CuPy and PyTorch, unmodified, gain from "kilnctl run" (docs/drop-in.md), and what
+Triton gains from kiln-ptxas.
 
-Usage: tests/gpu/drop_in.py --bin DIR [OPTION]... [cupy] [torch]
+Usage: tests/gpu/drop_in.py --bin DIR [OPTION]... [cupy] [torch] [triton]
 
 KILN_SOCKET names a kilnd that nothing else uses. Each process of a run has a new home directory,
-so that neither the package's own cache nor the driver's has anything. The runs are:
+so that neither the package's own cache nor the driver's has anything. For Triton, only its own
+cache is new. The runs are:
   plain        without kiln
   filled       without kiln, in the home of the run "plain", whose caches are now filled
   cold         under kilnctl run; kilnd has nothing
   warm         under kilnctl run; kilnd has the results of the run "cold"
   plain-eight  eight processes at once, without kiln
   eight        eight processes at once under kilnctl run; kilnd has nothing
+Triton has the runs plain, cold and warm; cold and warm set TRITON_PTXAS_PATH to kiln-ptxas.
 
   --bin DIR           the directory of kilnctl
   --runs LIST         some of these runs, separated by commas (all)
   --library-path PATH LD_LIBRARY_PATH of the processes (default: not set)
   --logs DIR          keep there what each process printed
-  --job FILE          the program to run instead of drop_in_job.py
+  --job FILE          the program to run instead of drop_in_job.py or triton_job.py
 
 Exit status: 0 all aims are met; 1 one is not; 77 the package or a GPU is not there.
 """
 import argparse
 import json
+import math
 import os
 import pathlib
 import re
@@ -33,7 +37,9 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 RUNS = ("plain", "filled", "cold", "warm", "plain-eight", "eight")
+TRITON_RUNS = ("plain", "cold", "warm")
 PROCESSES = 8
+SKIPPED = 77
 WAIT_MAX_S = 300
 WARM_MAX_S = {"cupy": 1.2, "torch": 0.6}
 EIGHT_RATIO_MAX = 1.15
@@ -43,7 +49,8 @@ REASONS = re.compile(r"kilnctl: (\d+ without kilnd: .*)")
 # Environment variables that a job must not inherit. With most of them, it would find kernels in the
 # cache of an earlier job. LD_LIBRARY_PATH is set separately.
 CACHES = ("CUPY_CACHE_DIR", "PYTORCH_KERNEL_CACHE_PATH", "CUDA_CACHE_PATH", "XDG_CACHE_HOME",
-          "XDG_CONFIG_HOME", "XDG_STATE_HOME", "LD_LIBRARY_PATH")
+          "XDG_CONFIG_HOME", "XDG_STATE_HOME", "LD_LIBRARY_PATH", "TRITON_CACHE_DIR",
+          "TRITON_HOME", "TRITON_PTXAS_PATH", "KILN_PTXAS")
 
 
 class Process:
@@ -56,9 +63,15 @@ class Process:
         if start:
             job += ["--ready", str(self.ready), "--start", str(start)]
         environment = {n: v for n, v in os.environ.items() if n not in CACHES}
-        environment["HOME"] = str(home)
+        if scene.program == "triton":  # HOME is part of the key, because clang reads it
+            environment["TRITON_CACHE_DIR"] = str(home / "triton")
+        else:
+            environment["HOME"] = str(home)
         library_path = f"LD_LIBRARY_PATH={scene.library_path}"
-        if with_kiln:
+        if with_kiln and scene.program == "triton":
+            environment["TRITON_PTXAS_PATH"] = str(scene.bin.resolve() / "kiln-ptxas")
+            job = ["env", library_path, *job]
+        elif with_kiln:
             # kilnctl may need libraries from the caller's LD_LIBRARY_PATH. The job must not find
             # them.
             environment["LD_LIBRARY_PATH"] = os.environ.get("LD_LIBRARY_PATH", "")
@@ -76,6 +89,9 @@ class Process:
     def result(self):
         """Waits for the end, and returns the job's JSON and the counts of kilnctl."""
         status = self.process.wait(WAIT_MAX_S)
+        if status == SKIPPED:
+            print(self.text("err")[-3000:], file=sys.stderr)
+            sys.exit(SKIPPED)
         lines = self.text("out").splitlines()
         if status != 0 or not lines:
             print(self.text("err")[-3000:], file=sys.stderr)
@@ -92,7 +108,8 @@ class Scene:
     def __init__(self, options, program):
         self.program = program
         self.bin = options.bin
-        self.job = options.job
+        self.job = options.job or HERE / (
+            "triton_job.py" if program == "triton" else "drop_in_job.py")
         self.library_path = options.library_path
         self.logs = options.logs
         self.homes = options.homes
@@ -109,11 +126,11 @@ class Scene:
         subprocess.run([self.bin / "kilnctl", "clear", "--all", "--yes"], check=True,
                        stdout=subprocess.DEVNULL)
 
-    def programs(self):
-        """Returns how many programs kilnd has compiled since it started."""
+    def stats(self):
+        """Returns kilnd's counts since it started."""
         stats = subprocess.run([self.bin / "kilnctl", "stats", "--json"], check=True,
                                stdout=subprocess.PIPE).stdout
-        return json.loads(stats)["client_programs"]
+        return json.loads(stats)
 
     def together(self, name, with_kiln):
         """Runs eight processes that begin their first call at the same moment."""
@@ -132,7 +149,7 @@ class Scene:
         with_kiln = name in ("cold", "warm", "eight")
         if name in ("cold", "eight"):
             self.clear()
-        before = self.programs()
+        before = self.stats()
         if name.endswith("eight"):
             results = self.together(name, with_kiln)
         else:
@@ -142,7 +159,12 @@ class Scene:
         if None in results:
             self.wrong.append(f"a process of the run '{name}' failed")
         self.results[name] = [r for r in results if r]
-        self.by_kilnd[name] = self.programs() - before
+        after = self.stats()
+        self.by_kilnd[name] = after["client_programs"] - before["client_programs"]
+        if self.program == "triton":  # kiln-ptxas prints nothing
+            for r in self.results[name]:
+                r["counts"] = [0, *(after[n] - before[n] for n in ("client_hits",
+                                                                   "client_compiles")), 0]
         self.show(name)
 
     def show(self, name):
@@ -154,6 +176,7 @@ class Scene:
               f"{max(r['seconds'] for r in results):.2f} s in first uses "
               f"({max(r['cpu_seconds'] for r in results):.2f} s of a processor; "
               f"{max(r['start_seconds'] for r in results):.1f} s start); "
+              f"{self.ptxas_of(results[0])}"
               f"{counts[1]} answered, {counts[2]} stored, {counts[3]} compiled without kilnd, "
               f"{self.by_kilnd[name]} by kilnd",
               flush=True)
@@ -162,6 +185,11 @@ class Scene:
         for r in results:
             for function, error in r["failed"].items():
                 print(f"    {function} failed: {error}")
+
+    def ptxas_of(self, result):
+        """Returns a part of the line that show() prints."""
+        return f"{result['ptxas_runs']} times ptxas, {result['ptxas_seconds']:.2f} s; " \
+            if "ptxas_runs" in result else ""
 
     def check(self):
         """Checks the aims of the runs that were made."""
@@ -175,8 +203,10 @@ class Scene:
                 self.wrong.append(f"results differ or failed: {different} {list(r['failed'])}")
         warm = self.results.get("warm")
         if warm:
-            self.expect(warm[0]["seconds"] <= WARM_MAX_S[self.program],
-                        f"warm: {warm[0]['seconds']} s, more than {WARM_MAX_S[self.program]}")
+            most = WARM_MAX_S.get(self.program, math.inf)
+            self.expect(warm[0]["seconds"] <= most,
+                        f"warm: {warm[0]['seconds']} s, more than {most}")
+            self.expect(warm[0]["counts"][1] > 0, "warm: kilnd answered nothing")
             self.expect(warm[0]["counts"][2:] == [0, 0] and not self.by_kilnd["warm"],
                         "warm: kilnd did not answer all from its store")
         if self.results.get("eight") and self.results.get("cold"):
@@ -202,7 +232,7 @@ def parse():
     parser.add_argument("--runs", default=",".join(RUNS))
     parser.add_argument("--library-path", default="")
     parser.add_argument("--logs", type=pathlib.Path)
-    parser.add_argument("--job", type=pathlib.Path, default=HERE / "drop_in_job.py")
+    parser.add_argument("--job", type=pathlib.Path)
     parser.add_argument("programs", nargs="*", default=["cupy", "torch"])
     return parser.parse_args()
 
@@ -217,7 +247,8 @@ def main():
         for program in options.programs:
             scene = Scene(options, program)
             for name in options.runs.split(","):
-                scene.run(name)
+                if program != "triton" or name in TRITON_RUNS:
+                    scene.run(name)
             scene.check()
             wrong += [f"{program}: {text}" for text in scene.wrong]
     for text in wrong:
