@@ -828,6 +828,12 @@ def test_only_the_gradients_that_are_wanted_are_computed(fake, x, w):
     assert {choice.result for choice in fake.operators.choices.values()} == {"output", "weight"}
 
 
+def test_where_only_the_bias_has_a_gradient_nothing_is_kept(fake, x, w):
+    """The table of gradients would grow with each new size."""
+    simple(x, w, torch.zeros(len(w), requires_grad=True)).sum().backward()
+    assert not fake.operators.gradients
+
+
 def test_gradients_agree_with_finite_differences(fake):
     torch.manual_seed(0)
     x, w = torch.randn(1, 2, 5, 5), torch.randn(2, 2, 3, 3)

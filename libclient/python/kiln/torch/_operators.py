@@ -277,7 +277,7 @@ class Operators:
             of_x = self._ready("input", (dy, w), rest) if mask[0] else None
             of_w = self._ready("weight", (dy, x), rest) if mask[1] else None
             found = of_x, of_w
-            if (of_x or not mask[0]) and (of_w or not mask[1]):
+            if (of_x or of_w) and (of_x or not mask[0]) and (of_w or not mask[1]):
                 self.gradients[key] = found
         return found
 
