@@ -834,6 +834,21 @@ def test_where_only_the_bias_has_a_gradient_nothing_is_kept(fake, x, w):
     assert not fake.operators.gradients
 
 
+def test_a_host_that_refuses_memory_does_not_keep_the_layer_from_kiln(fake, x, w, monkeypatch):
+    """The memory is never touched, but a host may refuse to reserve so much."""
+    empty, refused = torch.empty_strided, []
+
+    def refuse(*arguments, device, **options):
+        if device == "cpu":
+            refused.append(arguments)
+            raise RuntimeError("not enough memory")
+        return empty(*arguments, device=device, **options)
+
+    monkeypatch.setattr(torch, "empty_strided", refuse)
+    learn(fake, simple, x, w)
+    assert refused and fake.states() == {State.KILN}
+
+
 def test_gradients_agree_with_finite_differences(fake):
     torch.manual_seed(0)
     x, w = torch.randn(1, 2, 5, 5), torch.randn(2, 2, 3, 3)

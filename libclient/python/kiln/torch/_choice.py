@@ -232,8 +232,7 @@ class Choice:
         self._format = _memory_format(layout, len(shape))
         self._copies = not all(o.is_contiguous(memory_format=self._format) for o in operands)
         self._shape, self._strides = shape, strides
-        self._like = _without_memory(torch.empty_strided(shape, strides, dtype=self._dtype,
-                                                         device="cpu"))
+        self._like = _without_memory(shape, strides, self._dtype, self._device)
         self.problem = problem_of(self._direction, self._sizes(shape, operands), self._geometry,
                                   self.kind, layout, self._allow_tf32)
 
@@ -339,8 +338,8 @@ class Choice:
             assert self._plan is not None
             run = self._accelerator.load(self._index, self._plan)
             if run.workspace:
-                self._space_like = _without_memory(torch.empty(run.workspace, dtype=torch.uint8,
-                                                           device="cpu"))
+                self._space_like = _without_memory((run.workspace,), (1,), torch.uint8,
+                                                   self._device)
             self._run, self.solver = run, run.solver
 
     def _agrees(self, operands: Tuple[torch.Tensor, torch.Tensor],
@@ -439,9 +438,16 @@ def _random_like(tensors: Tuple[torch.Tensor, torch.Tensor]) -> Tuple[torch.Tens
     return first, second
 
 
-def _without_memory(tensor: torch.Tensor) -> torch.Tensor:
-    """Frees the tensor's memory. It was not touched, so it had no pages. A tensor of the device
-    "meta" has no memory either, but torch.empty_like() of it runs in Python, from PyTorch 2 on."""
+def _without_memory(shape: Tuple[int, ...], strides: Tuple[int, ...], dtype: torch.dtype,
+                    device: Any) -> torch.Tensor:
+    """Returns a tensor for torch.empty_like(), and frees its memory. On the host, the memory had no
+    pages, because it was not touched. But the host may refuse to reserve so much; the tensor is
+    then on |device|. A tensor of the device "meta" has no memory either, but torch.empty_like() of
+    it runs in Python, from PyTorch 2 on."""
+    try:
+        tensor = torch.empty_strided(shape, strides, dtype=dtype, device="cpu")
+    except RuntimeError:
+        tensor = torch.empty_strided(shape, strides, dtype=dtype, device=device)
     storage: Any = tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else \
         tensor.storage()
     storage.resize_(0)
