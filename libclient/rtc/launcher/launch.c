@@ -201,7 +201,9 @@ static void take_notes(struct launch *l, int file)
     replay_notes(buffer_view(&l->notes), &paths);
 }
 
-/* Returns whether the file's content is still that of the compiler, which ended at |ended|. */
+/* Returns whether the file's content is still that of the compiler, which ended at |ended|.  Does
+ * not notice that another program wrote the same file within the tick of the clock in which the
+ * compiler ended, because the compiler's own last write may have the same time. */
 static bool is_of_compiler(const struct launch *l, const struct stat *seen, struct timespec ended)
 {
     return replay_has_written(buffer_view(&l->notes), seen) &&
