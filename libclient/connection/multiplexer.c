@@ -8,6 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
+/* How often a call looks whether its thread must end.  Connecting to kilnd may take a part of it.
+ */
+#define STOP_NS 250000000ull
+
 /* Closes the connection.  Keeps unanswered requests for the next connection, except those that
  * multiplexer_keep_for_next ends.  Only the leader may call this function, because the leader reads
  * from the transport. */
@@ -195,6 +199,26 @@ void multiplexer_abandon(struct multiplexer *multiplexer, struct request *reques
     pthread_mutex_unlock(&multiplexer->mutex);
 }
 
+static _Thread_local const atomic_bool *stop_flag;
+
+void multiplexer_stop_with(const atomic_bool *stop) { stop_flag = stop; }
+
+/* Like multiplexer_wait, but looks at the thread's |stop_flag| every STOP_NS. */
+static enum kiln_code wait_or_stop(struct multiplexer *x, struct waiter *waiter,
+                                   uint64_t deadline_ns, struct kiln_err *err)
+{
+    enum kiln_code rc = KILN_TIMED_OUT;
+    bool is_last = false;
+    while (rc == KILN_TIMED_OUT && !is_last) {
+        uint64_t slice = clock_monotonic_ns() + STOP_NS;
+        if (stop_flag && atomic_load(stop_flag))
+            return kiln_fail(err, KILN_TIMED_OUT, "the thread must end");
+        is_last = !stop_flag || slice >= deadline_ns;
+        rc = multiplexer_wait(x, waiter, is_last ? deadline_ns : slice, err);
+    }
+    return rc;
+}
+
 enum kiln_code multiplexer_call(struct multiplexer *multiplexer, struct request *request,
                                 uint64_t deadline_ns)
 {
@@ -202,7 +226,7 @@ enum kiln_code multiplexer_call(struct multiplexer *multiplexer, struct request 
     kiln_err_init(&err);
     enum kiln_code rc = multiplexer_submit(multiplexer, request, &err);
     while (!rc && !request->ended)
-        rc = multiplexer_wait(multiplexer, request->waiter, deadline_ns, &err);
+        rc = wait_or_stop(multiplexer, request->waiter, deadline_ns, &err);
     multiplexer_abandon(multiplexer, request);
     if (request->ended)
         return request->code;

@@ -143,8 +143,12 @@ KILN_MUST_CHECK enum kiln_code multiplexer_wait(struct multiplexer *multiplexer,
 /* Takes |request| back, so that the caller may reuse it.  Later replies to |request| are dropped,
  * and the daemon cancels it.  May be called at any time, even after the request has ended. */
 void multiplexer_abandon(struct multiplexer *multiplexer, struct request *request);
+/* Submits |request| and waits until it has ended.  After a failure, abandons it. */
 KILN_MUST_CHECK enum kiln_code multiplexer_call(struct multiplexer *multiplexer,
                                                 struct request *request, uint64_t deadline_ns);
+
+/* Lets multiplexer_call return KILN_TIMED_OUT to this thread soon after |stop| became true. */
+void multiplexer_stop_with(const atomic_bool *stop);
 
 void waiter_init(struct waiter *waiter);
 /* All requests of |waiter| must have ended or been abandoned. */

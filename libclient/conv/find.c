@@ -297,8 +297,7 @@ static const struct work_solver *find_solver(const struct work *work, const char
 /* Returns whether the solver's measurement with the plan's config shows that |best| is faster. */
 static bool is_slower(const struct work_solver *s, const struct work_solver *best)
 {
-    return s->state == KILN_CONV_TIMED ? s->timing.median_ms > best->timing.median_ms
-                                       : has_run(s);
+    return s->state == KILN_CONV_TIMED ? s->timing.median_ms > best->timing.median_ms : has_run(s);
 }
 
 /* Measures the plan that the job uses, unless a solver was measured with its config.  Keeps the

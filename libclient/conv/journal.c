@@ -177,8 +177,7 @@ static bool is_of_living(const char *owner)
     char text[OWNER_BYTES];
     const char *at = strchr(owner, ':');
     long pid = at ? strtol(at + 1, NULL, 10) : 0;
-    return pid > 0 && pid != getpid() && name_process((pid_t)pid, text) &&
-           strcmp(text, owner) == 0;
+    return pid > 0 && pid != getpid() && name_process((pid_t)pid, text) && strcmp(text, owner) == 0;
 }
 
 /* Returns false for a trial that was begun but has no result. */

@@ -40,6 +40,7 @@ KILN_MUST_CHECK enum kiln_code journal_read(struct journal *journal, struct sear
  * functions ignore write errors, and do nothing if |journal| is NULL. */
 void journal_begin(struct journal *journal, const char *config);
 /* Call it after the first run if the trial then takes long, and if there was no memory to run
- * |config|.  If the process ends from now on, |config| is not to blame, and its trial is repeated. */
+ * |config|.  If the process ends from now on, |config| is not to blame, and its trial is repeated.
+ */
 void journal_survive(struct journal *journal, const char *config);
 void journal_end(struct journal *journal, const struct search_trial *trial);

@@ -2,6 +2,7 @@
 #include "libclient/conv/soon.h"
 
 #include "common/base/units.h"
+#include "libclient/connection/multiplexer.h"
 #include "libclient/conv/pace.h"
 #include "libclient/device/device.h"
 #include "libclient/failure.h"
@@ -333,6 +334,7 @@ static void *improve_plans(void *context)
     struct kiln_plan *incumbent = NULL;
     struct soon_watch *w;
     enum stage stage;
+    multiplexer_stop_with(&s->pace.is_stopped);
     while ((w = next_watch(s, &incumbent, &stage))) {
         if (stage == STAGE_FIND)
             find_shared(w, incumbent);

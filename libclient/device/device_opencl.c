@@ -171,8 +171,7 @@ static enum kiln_code open_opencl(struct opencl_device *d, const struct device_r
     d->id = ids[index];
     describe_device(d, (unsigned)index);
     rc = take_context(d, request->context, err);
-    return rc ? rc
-              : opencl_ops.create_stream(&d->base, /* is_apart= */ true, &d->base.stream, err);
+    return rc ? rc : opencl_ops.create_stream(&d->base, /* is_apart= */ true, &d->base.stream, err);
 }
 
 static enum kiln_code opencl_open(const struct device_request *request,

@@ -28,7 +28,7 @@ struct device {
     uint64_t retry_ns;
     uint64_t began_ns; /* when a client first named the device */
     bool is_busy;
-    bool is_own; /* a GPU of this host */
+    bool is_own;                /* a GPU of this host */
     uint64_t problems, entries; /* of the last merge */
     /* Used while records are read. */
     struct fleet_access get;
@@ -124,9 +124,8 @@ static void want(struct engine *e, const char *database_id, bool is_own)
         records->count++;
     else
         d->shard->queries--;
-    *d = (struct device){
-        .records = records, .shard = shard, .began_ns = now_ns, .is_own = is_own
-    };
+    *d =
+        (struct device){ .records = records, .shard = shard, .began_ns = now_ns, .is_own = is_own };
     snprintf(d->database_id, sizeof(d->database_id), "%s", database_id);
 }
 

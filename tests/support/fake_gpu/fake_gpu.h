@@ -65,7 +65,7 @@ struct fake_gpu {
     bool is_mig;      /* CUDA: whether every device is a MIG instance */
     void *last_stream;
     int capture_mode, last_load_mode; /* now, and when a module was loaded last */
-    unsigned last_stream_flags; /* of the stream that was created last */
+    unsigned last_stream_flags;       /* of the stream that was created last */
     unsigned last_shared;
     unsigned encodes;
     struct fake_gpu_map last_map;

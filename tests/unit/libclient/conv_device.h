@@ -18,12 +18,12 @@ struct made_device {
     /* number of launches so far; numbers of memory objects and of functions that exist */
     unsigned launches, memories, functions;
     bool is_lost;
-    const void *busy_stream; /* the stream whose pending work still writes to memory */
+    const void *busy_stream;  /* the stream whose pending work still writes to memory */
     bool was_own_stream_used; /* whether memory was copied on the device's own stream */
     bool has_blocking_stream; /* whether a stream was created that is not apart */
     bool is_relaxed;          /* whether a thread chose not to break captures */
-    bool was_read_early;     /* whether memory was read before the stream was finished */
-    uint64_t memory_left;    /* in bytes; larger allocations fail */
+    bool was_read_early;      /* whether memory was read before the stream was finished */
+    uint64_t memory_left;     /* in bytes; larger allocations fail */
 };
 
 struct made_device *made_device_open(void);

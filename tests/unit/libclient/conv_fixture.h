@@ -55,7 +55,8 @@ struct conv_fixture {
     struct conv_put puts[CONV_PUTS_MAX];
     unsigned put_count, puts_asked, plans, config_requests, removals, reported, leases, reports;
     unsigned enough_after;
-    atomic_uint unanswered;         /* plans that kilnd did not answer */
+    atomic_bool silent_solutions;
+    atomic_uint unanswered;         /* requests that kilnd did not answer */
     atomic_bool is_found_elsewhere; /* another process has the right to find the problem */
     atomic_uint find_leases;        /* requests for this right */
 };

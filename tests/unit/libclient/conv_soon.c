@@ -298,6 +298,16 @@ TEST_F(soon, a_client_can_be_closed_while_its_thread_waits)
     assert_int_equal(f->device->memories, 0);
 }
 
+TEST_F(soon, a_client_can_be_closed_while_its_thread_waits_for_an_answer)
+{
+    f->silent_solutions = true;
+    f->options.timeout_ms = 600000;
+    must(conv_find(f), f->err);
+    WAIT_FOR(f->unanswered > 0);
+    kiln_conv_result_free(KILN_TAKE(f->result));
+    IN_TIME(kiln_client_close(KILN_TAKE(f->client)));
+}
+
 TEST_F(soon, plans_beyond_the_maximum_number_of_problems_are_final)
 {
     test_setenv("KILN_SOON_BUDGET", "0");
