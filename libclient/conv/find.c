@@ -507,7 +507,8 @@ static enum kiln_code measure_solvers(struct work *work, bool is_tune, struct ki
 }
 
 /* Measures, records and reports.  If the device is lost, earlier measurements are still recorded.
- * If recording fails, the measurements are still returned. */
+ * If recording fails, the measurements are still returned.  If the thread beside a job was stopped,
+ * records nothing: no later job would measure the remaining solvers. */
 static enum kiln_code run_work(struct work *work, const struct kiln_conv_options *options,
                                bool is_tune, struct kiln_err *err)
 {
@@ -520,7 +521,7 @@ static enum kiln_code run_work(struct work *work, const struct kiln_conv_options
     rc = work_list(work, err);
     if (!rc)
         rc = measure_solvers(work, is_tune, err);
-    if (record_solvers(work, &why))
+    if (!pace_is_stopped(work->pace) && record_solvers(work, &why))
         work->result->not_recorded = why;
     return rc ? rc : build_result(work, err);
 }
