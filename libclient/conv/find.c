@@ -5,7 +5,6 @@
  */
 #include "libclient/conv/work.h"
 
-#include "common/base/clock.h"
 #include "libclient/conv/soon.h"
 #include "libclient/failure.h"
 
@@ -114,7 +113,8 @@ static bool has_preferred_plan(const struct work *work)
 static uint64_t gather_end(const struct batch *b, uint64_t deadline_ns)
 {
     bool can_measure = b->reference && has_preferred_plan(b->work);
-    return can_measure && b->work->end_ns < deadline_ns ? b->work->end_ns : deadline_ns;
+    uint64_t end_ns = work_real_ns(b->work, b->work->end_ns);
+    return can_measure && end_ns < deadline_ns ? end_ns : deadline_ns;
 }
 
 static void note_late_plans(struct work *work, bool is_budget, const struct kiln_err *why)
@@ -333,7 +333,7 @@ static void report_progress(struct work *work, unsigned done)
         .done = done,
         .total = work->count,
         .best_ms = best ? best->timing.median_ms : 0,
-        .spent_ms = (double)(clock_monotonic_ns() - work->start_ns) / 1e6,
+        .spent_ms = (double)(work_now(work) - work->start_ns) / 1e6,
         .budget_ms = work->options.budget_ms,
     };
     for (unsigned i = 0; i < done; i++) {

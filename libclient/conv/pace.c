@@ -32,8 +32,11 @@ uint64_t pace_rest_of(unsigned ms_per_s, uint64_t spent_ns)
 
 void pace_rest(struct pace *pace, uint64_t began_ns)
 {
-    if (pace)
-        pace_wait(pace, pace_rest_of(pace->ms_per_s, clock_monotonic_ns() - began_ns));
+    if (!pace)
+        return;
+    uint64_t end = clock_monotonic_ns();
+    pace_wait(pace, pace_rest_of(pace->ms_per_s, end - began_ns));
+    pace->rested_ns += clock_monotonic_ns() - end;
 }
 
 void pace_wait(struct pace *pace, uint64_t ns)

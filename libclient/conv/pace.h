@@ -18,6 +18,7 @@
 
 struct pace {
     unsigned ms_per_s;
+    uint64_t rested_ns; /* time of all rests; used only by the measuring thread */
     pthread_mutex_t mutex;
     pthread_cond_t stopped;
     atomic_bool is_stopped;

@@ -6,7 +6,6 @@
 #include "libclient/conv/tuner.h"
 
 #include "common/base/array.h"
-#include "common/base/clock.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -36,11 +35,7 @@ static struct tuner *tuner_of(void *context) { return context; }
 
 /* ---- struct search_ops ---- */
 
-static uint64_t op_now_ns(void *context)
-{
-    (void)context;
-    return clock_monotonic_ns();
-}
+static uint64_t op_now_ns(void *context) { return work_now(tuner_of(context)->work); }
 
 static bool op_is_ready(void *context) { return !plan_window_is_full(tuner_of(context)->window); }
 
@@ -58,7 +53,8 @@ static enum kiln_code op_next(void *context, uint64_t deadline_ns, struct search
     struct tuner *t = context;
     struct planned planned = { .plan = NULL };
     FAILURE_AUTO struct failure failure = FAILURE_INIT;
-    enum kiln_code rc = work_next_plan(t->work, t->window, deadline_ns, &planned, &failure);
+    enum kiln_code rc =
+        work_next_plan(t->work, t->window, work_real_ns(t->work, deadline_ns), &planned, &failure);
     if (rc) {
         t->search.has_enough |= pace_is_stopped(t->work->pace);
         *err = failure.err;
@@ -138,7 +134,7 @@ static bool op_reported(void *context, const struct search_trial *trial)
         .total = t->solver->solution.valid_is_an_estimate ? 0 : t->solver->solution.valid,
         .failed = s->failed,
         .best_ms = s->best == SIZE_MAX ? 0 : s->trials[s->best].timing.median_ms,
-        .spent_ms = (double)(clock_monotonic_ns() - t->start_ns) / 1e6,
+        .spent_ms = (double)(work_now(t->work) - t->start_ns) / 1e6,
         .budget_ms = (double)(t->until_ns - t->start_ns) / 1e6,
     };
     if (!t->is_temporary)
@@ -352,7 +348,7 @@ static enum kiln_code sample_and_refine(struct tuner *t, struct kiln_err *err)
     bool found = true;
     enum kiln_code rc = find_work(t, &found, err);
     while (!rc && found) {
-        uint64_t now = clock_monotonic_ns();
+        uint64_t now = work_now(t->work);
         bool is_first = t->search.tried == t->search.failed, had_company = !is_alone(t);
         uint64_t left = now < t->until_ns ? t->until_ns - now : 0, part = left / SAMPLE_PART;
         if (t->search.has_enough || (left < REST_NS && !is_first))
@@ -456,10 +452,10 @@ static enum kiln_code tune_solver(struct work *work, struct work_solver *solver,
                                   struct kiln_err *err)
 {
     __attribute__((cleanup(tuner_done))) struct tuner t = { .work = work, .solver = solver };
-    t.start_ns = clock_monotonic_ns();
+    t.start_ns = work_now(work);
     t.until_ns = until_ns;
     search_init(&t.search, &ops, &t);
-    t.search.give_up_ns = work_deadline(work);
+    t.search.give_up_ns = work_deadline(work) - work_real_ns(work, 0);
     enum kiln_code rc =
         plan_window_create(work->client, &work->problem, window_size(), &t.window, err);
     if (!rc)
@@ -520,7 +516,7 @@ enum kiln_code work_tune(struct work *work, struct kiln_err *err)
         left += is_chosen[i];
     }
     for (unsigned i = 0; i < work->count && !rc && !work->has_enough; i++) {
-        uint64_t now = clock_monotonic_ns();
+        uint64_t now = work_now(work);
         if (!is_chosen[i])
             continue;
         uint64_t share = now < work->end_ns ? (work->end_ns - now) / left : 0;

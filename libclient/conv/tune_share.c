@@ -225,7 +225,7 @@ enum kiln_code sharing_next_or_wait(struct sharing *sharing, struct kiln_err *er
     const struct tuner *t = s->tuner;
     size_t before = t->queued;
     enum kiln_code rc = sharing_next(s, err);
-    uint64_t now = clock_monotonic_ns();
+    uint64_t now = work_now(t->work);
     if (rc || s->is_stopped || s->is_complete || s->count > 0 || t->queued > before ||
         !s->has_reported || now >= t->until_ns ||
         t->work->pace) /* beside a job, other problems are measured meanwhile */

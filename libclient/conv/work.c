@@ -55,6 +55,19 @@ static enum kiln_code read_options(const struct kiln_conv_options *given,
     return rc;
 }
 
+static uint64_t rested_ns(const struct work *work)
+{
+    return work->pace ? work->pace->rested_ns : 0;
+}
+
+uint64_t work_now(const struct work *work) { return clock_monotonic_ns() - rested_ns(work); }
+
+uint64_t work_real_ns(const struct work *work, uint64_t ns)
+{
+    uint64_t rested = rested_ns(work);
+    return ns < UINT64_MAX - rested ? ns + rested : UINT64_MAX;
+}
+
 uint64_t work_deadline(const struct work *work)
 {
     int ms = work->options.timeout_ms ? work->options.timeout_ms : work->client->timeout_ms;
@@ -63,7 +76,7 @@ uint64_t work_deadline(const struct work *work)
 
 bool work_has_time(const struct work *work)
 {
-    return !work->has_enough && clock_monotonic_ns() < work->end_ns;
+    return !work->has_enough && work_now(work) < work->end_ns;
 }
 
 static bool is_clean(const struct work *work)
@@ -147,7 +160,7 @@ enum kiln_code work_begin(struct work *work, const struct kiln_conv_options *opt
     if (rc)
         return rc;
     work->device = work->options.device;
-    work->start_ns = clock_monotonic_ns();
+    work->start_ns = work_now(work);
     work->end_ns = UINT64_MAX;
     if (work->options.budget_ms)
         work->end_ns = work->start_ns + (uint64_t)work->options.budget_ms * MS;

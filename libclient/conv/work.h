@@ -42,7 +42,7 @@ struct work {
     const struct kiln_problem *public_problem;
     struct problem problem;
     struct kiln_conv_options options; /* with defaults filled in */
-    /* |end_ns| is UINT64_MAX if there is no time budget. */
+    /* Times of work_now.  |end_ns| is UINT64_MAX if there is no time budget. */
     uint64_t start_ns, end_ns;
     struct kiln_solutions *list;
     struct work_solver solvers[WORK_SOLVERS_MAX];
@@ -76,6 +76,10 @@ KILN_MUST_CHECK enum kiln_code work_tune(struct work *work, struct kiln_err *err
 
 struct kiln_plan_options work_plan_options(const struct work *work, const char *solver,
                                            const char *config);
+/* Returns the monotonic time, without the rests beside a job: budgets count no rests. */
+uint64_t work_now(const struct work *work);
+/* Returns the monotonic time at which work_now returns |ns| if there is no rest until then. */
+uint64_t work_real_ns(const struct work *work, uint64_t ns);
 uint64_t work_deadline(const struct work *work);
 bool work_has_time(const struct work *work);
 /* Like plan_window_next.  Also returns KILN_TIMED_OUT soon after |pace| was stopped. */
