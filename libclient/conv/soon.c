@@ -90,12 +90,19 @@ static bool is_same_text(const char *a, const char *b)
     return strcmp(a ? a : "", b ? b : "") == 0;
 }
 
+/* Returns whether both options measure and record in the same way.  Time limits may differ. */
+static bool is_same_work(const struct kiln_conv_options *a, const struct kiln_conv_options *b)
+{
+    return a->device == b->device && a->enforce == b->enforce && a->tier == b->tier &&
+           a->no_record == b->no_record && is_same_text(a->solver, b->solver) &&
+           is_same_text(a->toolchain, b->toolchain) && !a->journal == !b->journal &&
+           is_same_text(a->journal, b->journal);
+}
+
 static bool is_watch_of(const struct soon_watch *w, const struct work *work)
 {
-    return w->options.device == work->device &&
-           memcmp(&w->wire, &work->problem, sizeof(w->wire)) == 0 &&
-           is_same_text(w->options.solver, work->options.solver) &&
-           is_same_text(w->options.toolchain, work->options.toolchain);
+    return memcmp(&w->wire, &work->problem, sizeof(w->wire)) == 0 &&
+           is_same_work(&w->options, &work->options);
 }
 
 static struct soon_watch *find_watch(struct soon *s, const struct work *work)

@@ -97,6 +97,18 @@ TEST_F(soon, a_second_find_gets_the_best_plan_so_far)
     assert_int_equal(f->plans, plans);
 }
 
+TEST_F(soon, a_find_that_records_is_not_one_that_does_not)
+{
+    f->options.no_record = 1;
+    must(conv_find(f), f->err);
+    wait_until("the end of tuning", is_tuned, f);
+    assert_int_equal(f->put_count, 0);
+    f->options.no_record = 0;
+    must(conv_find(f), f->err);
+    wait_until("the end of tuning", is_tuned, f);
+    assert_non_null(conv_put_of(f, TUNING_FIND, "ConvBetter"));
+}
+
 TEST_F(soon, the_plan_stays_if_nothing_is_faster)
 {
     static const struct conv_solver best_first[] = {
