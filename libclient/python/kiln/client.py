@@ -298,7 +298,8 @@ class Client:
     def generation(self) -> int:
         """Grows when a better plan of any of the client's problems is ready, and when a problem is
         tuned.  Reads memory only.  0 before the first find_soon()."""
-        return int(library().kiln_conv_generation(self._open_handle().pointer))
+        handle = self._open_handle()  # held during the call: another thread may close the client
+        return int(library().kiln_conv_generation(handle.pointer))
 
     def _plan_handles(self, problems: Sequence[Problem], options: _abi.PlanOptions,
                       ready: Callable[[int, Union[Handle, KilnError]], object]) -> None:
