@@ -5,6 +5,7 @@
 #include "cli/kilnctl/new_file.h"
 #include "cli/kilnctl/trace_tree.h"
 #include "cli/output.h"
+#include "common/base/clock.h"
 #include "common/base/own_directory.h"
 #include "engine/fleet/fleet_collect.h"
 
@@ -91,6 +92,7 @@ static int take_all(struct pulling *p, struct kiln_error *err)
     p->found = (struct fleet_collection){ .store = p->place.store,
                                           .trust = p->trust,
                                           .shard = trace_shard(p->job),
+                                          .now = clock_wall_s(),
                                           .bytes_max = PACKS_BYTES_MAX };
     enum kiln_code code = fleet_collect(&p->found, &why);
     if (code == KILN_NOT_FOUND)

@@ -101,10 +101,12 @@ static enum kiln_code list_records(struct fleet_collection *c, struct kiln_err *
         bool is_within = (uint64_t)place.offset + place.size <= pack->size;
         if (is_within &&
             fleet_record_read(bytes_of(pack->data + place.offset, place.size), record) &&
-            record->size == place.size)
+            record->size == place.size) {
+            record->claim.time = fleet_series_time(&record->claim, c->now);
             c->count++;
-        else
+        } else {
             c->malformed++;
+        }
     }
     qsort(c->records, c->count, sizeof(*c->records), compare_records);
     return KILN_OK;

@@ -17,6 +17,7 @@ struct fleet_collection { /* the caller sets the members up to |bytes_max| */
     struct fleet_store *store;
     const struct fleet_trust *trust;
     struct fleet_shard shard;
+    uint64_t now;       /* seconds since 1970 */
     uint64_t bytes_max; /* of all packs together; the first packs, which are the oldest, are not
                          * read if they do not fit */
     /* Results; owned. */

@@ -303,6 +303,7 @@ static void read_series(struct collection *c)
     c->series = (struct fleet_collection){ .store = c->all->store,
                                            .trust = c->all->trust,
                                            .shard = fleet_index_shard(c->current),
+                                           .now = c->all->now,
                                            .bytes_max = SERIES_BYTES_MAX };
     if (fleet_collect(&c->series, &ignored))
         c->series.count = 0;
@@ -331,6 +332,7 @@ static bool is_replaced(struct collection *c, struct bytes content, const struct
         !is_valid(c, &record, key))
         return false;
     read_series(c);
+    record.claim.time = fleet_series_time(&record.claim, c->all->now);
     for (size_t i = 0; i < c->series.count; i++) {
         const struct fleet_record *packed = &c->series.records[i];
         if (fleet_series_equal(&packed->claim, &record.claim) &&

@@ -89,7 +89,8 @@ static void keep_first(struct fleet_spool *spool, const struct series_record *al
     spool->count = kept;
 }
 
-enum kiln_code fleet_spool_keep_newest(struct fleet_spool *spool, size_t max, struct kiln_err *err)
+enum kiln_code fleet_spool_keep_newest(struct fleet_spool *spool, size_t max, uint64_t now,
+                                       struct kiln_err *err)
 {
     KILN_AUTO(mem) struct series_record *all = calloc(spool->count + 1, sizeof(*all));
     if (!all)
@@ -98,6 +99,7 @@ enum kiln_code fleet_spool_keep_newest(struct fleet_spool *spool, size_t max, st
         struct fleet_record record;
         if (!fleet_record_read(fleet_spool_content(spool, i), &record))
             return kiln_fail(err, KILN_CORRUPT, "a record of a series is malformed");
+        record.claim.time = spool->list[i].time = fleet_series_time(&record.claim, now);
         all[i] = (struct series_record){ record.claim, spool->list[i] };
     }
     qsort(all, spool->count, sizeof(*all), compare_series);

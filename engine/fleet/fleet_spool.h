@@ -39,7 +39,7 @@ void fleet_spool_cut(struct fleet_spool *spool, size_t count);
 /* Keeps only the newest record of each builder's series, and of these the |max| newest. Returns
  * KILN_OK, or KILN_NO_MEMORY. */
 KILN_MUST_CHECK enum kiln_code fleet_spool_keep_newest(struct fleet_spool *spool, size_t max,
-                                                       struct kiln_err *err);
+                                                       uint64_t now, struct kiln_err *err);
 /* Orders the records by the time when their kernels were compiled. */
 void fleet_spool_sort(struct fleet_spool *spool);
 struct bytes fleet_spool_content(const struct fleet_spool *spool, size_t number);

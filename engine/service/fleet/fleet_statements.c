@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/fleet/fleet_statements.h"
 
+#include "common/base/clock.h"
 #include "common/base/fs.h"
 #include "common/base/hex.h"
 #include "engine/digest/sha256.h"
@@ -79,6 +80,7 @@ static void refuse(struct reading *r, enum fleet_fault fault) { r->s->faults[fau
 
 static void find_statements(struct reading *r)
 {
+    const uint64_t now = clock_wall_s();
     struct fleet_statements *s = r->s;
     for (uint32_t i = 0; i < s->place_count; i++) {
         const struct fleet_place *place = &s->places[i];
@@ -89,10 +91,12 @@ static void find_statements(struct reading *r)
         bool is_within = (uint64_t)place->offset + place->size <= pack->size;
         if (is_within &&
             fleet_record_read(bytes_of(pack->data + place->offset, place->size), record) &&
-            record->size == place->size)
+            record->size == place->size) {
+            record->claim.time = fleet_series_time(&record->claim, now);
             r->count++;
-        else
+        } else {
             refuse(r, FLEET_FAULT_MALFORMED);
+        }
     }
 }
 

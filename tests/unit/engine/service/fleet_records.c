@@ -319,6 +319,23 @@ TEST_F(records, a_newer_block_of_a_host_replaces_the_older)
     expect_shown(f, 1, "\"samples\":5", true);
 }
 
+/* A host whose clock was wrong has pushed, and its block is in the index. */
+TEST_F(records, a_block_with_a_time_in_the_future_is_replaced)
+{
+    second = 10 * 86400;
+    put_host(f, 1, "SolverA", 0.5);
+    push_as(f, &f->signer);
+    compact(f);
+    second = 0;
+    put_host(f, 1, "SolverB", 0.4);
+    push_as(f, &f->signer);
+    compact(f);
+    forget_host(f);
+    become_reader(f);
+    want_device(f);
+    expect_shown(f, 1, "SolverB", true);
+}
+
 TEST_F(records, a_key_for_another_target_is_refused)
 {
     struct fleet_signer other = fleet_test_signer(2);

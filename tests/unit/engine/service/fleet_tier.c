@@ -416,7 +416,7 @@ TEST_F(fleet, an_index_that_is_rolled_back_is_refused_after_a_restart)
 
     fetch_cold(f, "new.cl");
     finish_compile(&f->users, "object");
-    push_kernels(f); /* epoch 2 */
+    push_kernels(f); /* with a higher epoch */
     restart_with_fleet(f);
     fetch_cold(f, "b.cl");
     serve_all(f);
@@ -652,7 +652,7 @@ TEST_F(fleet, status_describes_the_indices)
     assert_int_equal(json_get_u64(json_get(fleet, "requests"), "done", 0), 3);
     assert_null(json_get(fleet, "last_error"));
     assert_null(json_get(fleet, "uploads"));
-    assert_int_equal(json_get_u64(shard, "epoch", 0), 1);
+    assert_true(json_get_u64(shard, "epoch", 0) > 0);
     assert_int_equal(json_get_u64(shard, "kernels", 0), 2);
     assert_true(json_get_u64(shard, "memory_bytes", 0) > 36);
     assert_null(json_get(shard, "trouble"));

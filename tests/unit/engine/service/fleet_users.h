@@ -4,6 +4,7 @@
 /* A kilnd with a fleet. The test answers kilnd's requests for files from a tree in a directory. */
 #include "tests/unit/engine/service/users_fixture.h"
 
+#include "common/base/clock.h"
 #include "engine/fleet/fleet_compact.h"
 #include "engine/fleet/fleet_directory.h"
 #include "engine/fleet/fleet_index.h"
@@ -29,9 +30,11 @@ static inline void compact(struct fleet_users *f)
     struct fleet_trust *trust = NULL;
     must(fleet_trust_read(f->keys, &trust, &f->err), f->err);
     struct fleet_directory directory = fleet_directory_of(f->root);
-    struct fleet_compaction compaction = {
-        .store = &directory.store, .trust = trust, .signer = &f->signer, .pack_max = FLEET_PACK_MAX
-    };
+    struct fleet_compaction compaction = { .store = &directory.store,
+                                           .trust = trust,
+                                           .signer = &f->signer,
+                                           .now = clock_wall_s(),
+                                           .pack_max = FLEET_PACK_MAX };
     must(fleet_compact(&compaction, &f->err), f->err);
     assert_int_equal(compaction.problems, 0);
     fleet_trust_destroy(trust);
