@@ -96,7 +96,8 @@ static bool add_key(void *context, const struct public_key *key)
     return !trust->is_out_of_memory;
 }
 
-/* Finds the newest file ID.revoked. */
+/* Finds the newest file ID.revoked. Uses the time when the file arrived here: a copy may keep the
+ * time of its content. */
 static void find_revocations(struct fleet_trust *trust)
 {
     struct stat seen;
@@ -106,8 +107,8 @@ static void find_revocations(struct fleet_trust *trust)
         bool is_mark = size == KEY_ID_SIZE - 1 + strlen(REVOKED_ENDING) &&
                        strcmp(entry->d_name + KEY_ID_SIZE - 1, REVOKED_ENDING) == 0;
         if (is_mark && fstatat(dirfd(entries), entry->d_name, &seen, AT_SYMLINK_NOFOLLOW) == 0 &&
-            seen.st_mtime > (time_t)trust->revoked_at)
-            trust->revoked_at = (uint64_t)seen.st_mtime;
+            seen.st_ctime > (time_t)trust->revoked_at)
+            trust->revoked_at = (uint64_t)seen.st_ctime;
     }
     if (entries)
         closedir(entries);

@@ -58,7 +58,8 @@ unsigned fleet_trust_count(const struct fleet_trust *trust);
 unsigned fleet_trust_index_keys(const struct fleet_trust *trust);
 /* Returns how many key files were left out because their keys are revoked. */
 unsigned fleet_trust_revoked(const struct fleet_trust *trust);
-/* Returns when the newest file ID.revoked was written, in seconds since 1970; 0: there is none. */
+/* Returns when the newest file ID.revoked came into the directory, in seconds since 1970; 0: there
+ * is none. */
 uint64_t fleet_trust_revoked_at(const struct fleet_trust *trust);
 /* Returns whether the key is surely revoked: the file ID.revoked exists. Not true if an error hides
  * that file, so that a caller may delete what the key has signed. */

@@ -13,6 +13,7 @@
 #include "engine/fleet/fleet_verify.h"
 #include "tests/support/fleet_keys.h"
 
+#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -588,7 +589,7 @@ static void revoke_key(struct fixture *f, const struct fleet_signer *signer)
     snprintf(path, sizeof(path), "%.400s/%s", f->keys, name);
     must(fs_replace_file(path, bytes_of_text(""), 0644, &f->err), f->err);
     assert_int_equal(stat(path, &seen), 0);
-    f->compaction.now = (uint64_t)seen.st_mtime + 1;
+    f->compaction.now = (uint64_t)seen.st_ctime + 1;
     reread_keys(f);
 }
 
@@ -656,6 +657,22 @@ TEST_F(compact, after_a_revocation_the_kernels_of_the_key_leave_the_index)
     f->compaction.now++;
     compact(f);
     assert_int_equal(f->compaction.indices, 0); /* done once */
+}
+
+TEST_F(compact, a_copied_revocation_counts_from_its_arrival)
+{
+    const struct timespec times[2] = { { .tv_sec = 1 }, { .tv_sec = 1 } };
+    char name[FLEET_REVOKED_NAME_MAX], path[512];
+    struct fleet_signer bob = fleet_test_signer(4);
+    fill_with_another(f, &bob);
+    revoke_key(f, &bob);
+    fleet_revoked_name(bob.key_id, name);
+    snprintf(path, sizeof(path), "%.400s/%s", f->keys, name);
+    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0); /* as cp -p does */
+    reread_keys(f);
+    compact(f);
+    KILN_AUTO(fleet_index) struct fleet_index *index = read_index(f);
+    assert_int_equal(fleet_index_count(index), 17);
 }
 
 TEST_F(compact, a_full_index_loses_its_oldest_packs)
