@@ -197,9 +197,9 @@ KILN_MUST_CHECK enum kiln_code tuning_job_undo_promotion(struct tuning *tuning,
 struct record_list;
 /* Replaces the fleet's entries in the host's records of a device by those of |records|, of which
  * several may have the same place. First merges |records| (engine/tuning/merge.h), in their order.
- * Then merges the result into the host's own entries, but does not pool it with them: a measurement
- * of the host may already be part of what the fleet has. Leaves out entries that a put would
- * refuse, and counts them as bad. Takes the content of |records|, also on failure. */
+ * The host's own entries stay, and the fleet's entries of the same solvers are left out. Leaves out
+ * entries that a put would refuse, and counts them as bad. Takes the content of |records|, also on
+ * failure. */
 KILN_MUST_CHECK enum kiln_code tuning_job_restate(struct tuning *tuning, const char *database_id,
                                                   struct record_list *records,
                                                   struct tuning_job **ret_job,
