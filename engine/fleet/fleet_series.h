@@ -26,7 +26,7 @@ struct fleet_shard fleet_shard_named(struct bytes target, const char *toolchain,
 /* Orders claims by builder and series (which the claim's |options| names), and those of one series
  * by time, the newest first. */
 int fleet_series_compare(const struct fleet_claim *a, const struct fleet_claim *b);
-/* Returns the claim's time for this order. A time of more than a day after |now| counts as older than
- * all others, because nothing could replace such a record before that time. */
+/* Returns the claim's time for this order. A time of more than a day after |now| counts as older
+ * than all others, because nothing could replace such a record before that time. */
 uint64_t fleet_series_time(const struct fleet_claim *claim, uint64_t now);
 bool fleet_series_equal(const struct fleet_claim *a, const struct fleet_claim *b);

@@ -576,10 +576,10 @@ TEST_F(records, blocks_of_an_untrusted_key_leave_space_for_others)
     fleet_test_trust(f->keys, &other, &(struct fleet_test_key){ "other", "*", false });
     must(codec_create(&codec, &f->err), f->err);
     buffer_init(&records, 8u << 20);
-    for (uint8_t i = 0; i < FLEET_RECORDS_BYTES_MAX / sizeof(zeros); i++) {
+    for (unsigned i = 0; i < FLEET_RECORDS_BYTES_MAX / sizeof(zeros); i++) {
         const struct fleet_tuning_claim what = { .database_id = ID, .series = series, .time = 1 };
         snprintf(series, sizeof(series), "%u", i);
-        zeros[0] = i;
+        zeros[0] = (uint8_t)i;
         must(fleet_tuning_record(codec, &what, bytes_of(zeros, sizeof(zeros)), &records, &f->err),
              f->err);
     }
