@@ -305,14 +305,30 @@ static bool is_hanging(const struct list *accesses, uint64_t now_ms)
     return oldest && now_ms - oldest->began_ms >= HANG_MS;
 }
 
+static void mark_slow(struct list *accesses, uint64_t now_ms)
+{
+    LIST_EACH (accesses, struct fleet_access, link, get)
+        get->is_slow |= get->budget_ms && now_ms - get->began_ms >= get->budget_ms;
+}
+
+static struct fleet_access *find_slow(const struct list *accesses)
+{
+    LIST_EACH (accesses, struct fleet_access, link, get)
+        if (get->is_slow && get->slow)
+            return get;
+    return NULL;
+}
+
+/* Calls |slow| of all slow requests in the list. The callback may start requests, which also
+ * changes the lists. So each request is looked for from the beginning of the list. */
 static void note_slow(struct list *accesses, uint64_t now_ms)
 {
-    LIST_EACH (accesses, struct fleet_access, link, get) {
-        if (get->is_slow || !get->budget_ms || now_ms - get->began_ms < get->budget_ms)
-            continue;
-        get->is_slow = true;
-        if (get->slow)
-            get->slow(get);
+    struct fleet_access *get;
+    mark_slow(accesses, now_ms);
+    while ((get = find_slow(accesses))) {
+        void (*slow)(struct fleet_access *) = get->slow;
+        get->slow = NULL;
+        slow(get);
     }
 }
 

@@ -310,6 +310,37 @@ TEST_F(fleet, requests_that_a_hanging_process_does_not_take_end)
     expect_text(f, "f/good", "f/good");
 }
 
+struct stopping {
+    struct asked asked;
+    struct fleet_process *process;
+};
+
+static void stop_process(struct fleet_access *access)
+{
+    on_slow(access);
+    fleet_process_stop(((struct stopping *)(void *)access)->process);
+}
+
+TEST_F(fleet, a_slow_request_may_change_the_other_requests)
+{
+    static struct asked asked[MANY];
+    static struct stopping slow[2];
+    ask(f, &asked[0], "f/hangs");
+    for (unsigned i = 1; i < MANY; i++)
+        ask(f, &asked[i], "f/good");
+    for (unsigned i = 0; i < 2; i++) {
+        ask(f, &slow[i].asked, "f/good");
+        slow[i].process = f->process;
+        slow[i].asked.access.slow = stop_process;
+        slow[i].asked.access.budget_ms = 1;
+    }
+    wait_for_end(f, &slow[0].asked);
+    wait_for_end(f, &slow[1].asked);
+    assert_int_equal(slow[0].asked.slowed + slow[1].asked.slowed, 1);
+    for (unsigned i = 0; i < MANY; i++)
+        wait_for_end(f, &asked[i]);
+}
+
 TEST_F(fleet, after_a_stop_no_process_is_started)
 {
     struct asked asked;
