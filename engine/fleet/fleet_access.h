@@ -42,6 +42,7 @@ struct fleet_access {
     void (*slow)(struct fleet_access *access);
     void (*done)(struct fleet_access *access);
     bool is_slow;
+    uint64_t sent_ns; /* when fleet_access_start was called */
     enum fleet_end end;
     /* With FLEET_END_BUSY: how long the store wants to be left alone. 0: unknown. */
     uint64_t wait_s;

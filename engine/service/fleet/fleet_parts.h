@@ -172,6 +172,7 @@ struct fleet_tier {
     unsigned running; /* requests and tasks that have not ended */
     /* Set while the fleet's store fails. Then only fleet_tier_tick sends requests. */
     bool is_broken;
+    bool is_busy;       /* it fails because it has asked for fewer requests */
     bool is_trying;     /* while the store fails: an attempt has not ended */
     uint64_t broken_ns; /* when the store began to fail */
     uint64_t pause_ns, retry_ns;

@@ -150,6 +150,7 @@ void fleet_access_start(struct engine *e, struct fleet_access *get)
 {
     if (!get->is_put)
         get->fd = -1;
+    get->sent_ns = clock_monotonic_ns();
     e->fleet->running++;
     e->executor->ops->fleet_access(e->executor, get);
 }
@@ -182,15 +183,27 @@ static void obey_busy_store(struct engine *e, uint64_t wait_s)
     uint64_t wait_ns = wait_s < PAUSE_MAX_NS / SECOND_NS ? wait_s * SECOND_NS : PAUSE_MAX_NS;
     uint64_t until_ns = clock_monotonic_ns() + wait_ns;
     break_tier(e, BUSY_PAUSE_MIN_NS);
+    tier->is_busy = true;
     if (tier->retry_ns < until_ns) /* the random time spreads the hosts after this time, too */
         tier->retry_ns = until_ns + (tier->pause_ns - jitter_shorten(tier->pause_ns));
 }
 
 static void repair_tier(struct fleet_tier *tier)
 {
-    tier->is_broken = tier->is_trying = false;
+    tier->is_broken = tier->is_busy = tier->is_trying = false;
     tier->pause_ns = 0;
     tier->answered_ns = clock_monotonic_ns();
+}
+
+/* Returns whether the answer shows that the store works again. An answer to a request that was sent
+ * before the store failed does not. If the store has asked for fewer requests, only the answer to
+ * an attempt does. */
+static bool may_repair(const struct fleet_tier *tier, const struct fleet_access *get)
+{
+    if (get->is_slow)
+        return false;
+    return !tier->is_broken ||
+           (get->sent_ns >= tier->broken_ns && (tier->is_trying || !tier->is_busy));
 }
 
 static bool is_answer(enum fleet_end end)
@@ -229,7 +242,7 @@ bool fleet_access_ended(struct engine *e, const struct fleet_access *get)
         obey_busy_store(e, get->wait_s);
     else if (!is_answer(get->end) && !e->draining)
         break_tier(e, PAUSE_MIN_NS);
-    else if (is_answer(get->end) && !get->is_slow)
+    else if (is_answer(get->end) && may_repair(tier, get))
         repair_tier(tier);
     return get->end == FLEET_END_DONE;
 }

@@ -263,6 +263,28 @@ TEST_F(fleet, a_busy_store_is_left_alone_and_counted_apart)
     assert_int_equal(tier->pause_ns, 0);
 }
 
+static void answer_both(struct fleet_users *f, enum fleet_end first)
+{
+    restart_with_fleet(f);
+    fetch_cold(f, "a.cl");
+    serve_one(f);
+    serve_one(f);
+    fetch_program(&f->users.ann, 8, "b.cl");
+    fake_executor_fleet_failed(next_get(f), first);
+    assert_false(fleet_tier_is_up(f->users.engine.engine->fleet));
+    serve_one(f);
+    finish_compiles(&f->users, bytes_of_text("object"));
+    json_destroy(test_caller_ask(&f->users.admin, MESSAGE_clear, "{\"all\":true}"));
+}
+
+TEST_F(fleet, an_answer_to_an_earlier_request_does_not_show_that_the_store_works)
+{
+    answer_both(f, FLEET_END_BUSY);
+    assert_false(fleet_tier_is_up(f->users.engine.engine->fleet));
+    answer_both(f, FLEET_END_UNREACHABLE);
+    assert_false(fleet_tier_is_up(f->users.engine.engine->fleet));
+}
+
 TEST_F(fleet, a_busy_store_is_left_alone_as_long_as_it_wants)
 {
     fail_store(f, FLEET_END_BUSY, 20);
