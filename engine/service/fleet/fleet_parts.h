@@ -201,6 +201,8 @@ bool fleet_access_ended(struct engine *e, const struct fleet_access *get);
 void fleet_keys_tick(struct engine *e, uint64_t now_ns);
 /* Writes the epochs, on a work queue. */
 void fleet_epochs_save(struct engine *e);
+/* Returns how long the store is left alone if it wants to be left alone for |wait_s| seconds. */
+uint64_t fleet_busy_ns(uint64_t wait_s);
 /* Treats the store as broken if it has answered no access since |began_ns|. Call this function when
  * an access that began at that time is slow. */
 void fleet_note_silence(struct engine *e, uint64_t began_ns);

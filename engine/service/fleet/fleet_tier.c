@@ -176,12 +176,16 @@ static void break_tier(struct engine *e, uint64_t pause_min_ns)
     tier->retry_ns = now_ns + jitter_shorten(tier->pause_ns);
 }
 
+uint64_t fleet_busy_ns(uint64_t wait_s)
+{
+    return wait_s < PAUSE_MAX_NS / SECOND_NS ? wait_s * SECOND_NS : PAUSE_MAX_NS;
+}
+
 /* Does as break_tier, but leaves the store alone at least for the time that it wants. */
 static void obey_busy_store(struct engine *e, uint64_t wait_s)
 {
     struct fleet_tier *tier = e->fleet;
-    uint64_t wait_ns = wait_s < PAUSE_MAX_NS / SECOND_NS ? wait_s * SECOND_NS : PAUSE_MAX_NS;
-    uint64_t until_ns = clock_monotonic_ns() + wait_ns;
+    uint64_t until_ns = clock_monotonic_ns() + fleet_busy_ns(wait_s);
     break_tier(e, BUSY_PAUSE_MIN_NS);
     tier->is_busy = true;
     if (tier->retry_ns < until_ns) /* the random time spreads the hosts after this time, too */

@@ -51,6 +51,7 @@ struct fleet_upload {
     struct upload_row next_mark; /* the mark after the uploads that are in progress */
     uint64_t due_ns, hurry_until_ns;
     bool is_busy, has_more, has_failed;
+    uint64_t wait_s; /* how long the store wants to be left alone after this step; 0: not said */
     struct upload_put puts[PUTS_MAX];
     unsigned put_count, ended;
     uint64_t ends[FLEET_ENDS];
@@ -359,6 +360,14 @@ static void note_failure(struct fleet_upload *u, const struct fleet_access *acce
     fleet_report_error(u->engine, text);
 }
 
+/* If the store says how long it wants to be left alone, the random time comes after that. */
+static uint64_t pause_after_failure(const struct fleet_upload *u)
+{
+    uint64_t pause_ns = jitter_shorten(FAILED_PAUSE_NS);
+    uint64_t busy_ns = fleet_busy_ns(u->wait_s);
+    return busy_ns < pause_ns ? pause_ns : busy_ns + (FAILED_PAUSE_NS - pause_ns);
+}
+
 /* Called when a put has ended. If it was the step's last put, ends the step. If a put failed, the
  * whole step is repeated later. This is safe, because the tree does not replace files that it has.
  * A file that is too large for the store does not count as a failure. */
@@ -368,13 +377,15 @@ static void on_put(struct fleet_access *access)
     u->engine->fleet->running--;
     u->ended++;
     u->ends[access->end]++;
+    if (access->end == FLEET_END_BUSY && access->wait_s > u->wait_s)
+        u->wait_s = access->wait_s;
     if (access->end != FLEET_END_DONE && access->end != FLEET_END_EXISTS)
         note_failure(u, access);
     if (u->ended < u->put_count)
         return;
     close_puts(u);
     if (u->has_failed)
-        end_uploads(u, jitter_shorten(FAILED_PAUSE_NS));
+        end_uploads(u, pause_after_failure(u));
     else
         advance_mark(u);
 }
@@ -384,6 +395,7 @@ static void start_puts(struct fleet_upload *u)
     const unsigned count = u->put_count;
     u->ended = 0;
     u->has_failed = false;
+    u->wait_s = 0;
     u->engine->fleet->running += count;
     for (unsigned i = 0; i < count; i++) {
         u->puts[i].access.done = on_put;

@@ -164,6 +164,19 @@ TEST_F(builder, a_failed_upload_is_repeated)
     end_put(f, FLEET_END_DONE);
 }
 
+TEST_F(builder, a_busy_store_is_left_alone_as_long_as_it_wants)
+{
+    compile(f, "a.cl");
+    pass_time(f);
+    next_access(f)->wait_s = 200;
+    end_put(f, FLEET_END_BUSY);
+    pass_seconds(f, 180);
+    assert_null(next_access(f));
+    pass_seconds(f, 60);
+    expect_record(f, next_access(f), "a.cl");
+    end_put(f, FLEET_END_DONE);
+}
+
 TEST_F(builder, a_kernel_that_is_too_large_for_the_server_is_left_out)
 {
     compile(f, "a.cl");
