@@ -79,12 +79,18 @@ struct shard *shard_of(struct engine *e, const struct fleet_shard *what)
     return create_shard(e, what);
 }
 
-void fleet_tier_load(struct engine *e, const struct fleet_shard *what)
+static bool has_kernels(const struct shard *shard)
+{
+    return shard->index && fleet_index_count(shard->index) > 0;
+}
+
+bool fleet_tier_load(struct engine *e, const struct fleet_shard *what)
 {
     const struct fleet_tier *tier = e->fleet;
     struct shard *shard = fleet_tier_is_up(tier) && !e->draining ? shard_of(e, what) : NULL;
     if (shard && !shard->is_known && !shard->is_loading)
         shard_load(shard);
+    return shard && has_kernels(shard);
 }
 
 /* Does not mark the shard as used. Otherwise its index would be refreshed for ten minutes, although
@@ -156,7 +162,7 @@ static void end_load(struct shard *shard, enum fleet_end end, enum fleet_fault f
     shard->refresh_ns = shard->refreshed_ns + jitter_shorten(FLEET_POINTER_NS);
     while ((query = LIST_POP(&shard->waiting, struct fleet_query, link)))
         query_continue(query);
-    if (shard->index && fleet_index_count(shard->index) > 0)
+    if (has_kernels(shard))
         toolchains_note_works(shard->engine, &view);
 }
 

@@ -106,8 +106,9 @@ bool fleet_tier_ask(struct engine *e, const struct fleet_asked *asked,
  * can soon compile the kernel, it then waits no longer than a query of the other request would. */
 void fleet_tier_join(struct fleet_query *query, uid_t uid, enum priority priority);
 /* Requests the index of the shard, unless the fleet was asked for it before. An index with kernels
- * shows that the toolchain works (toolchains_note_works). */
-void fleet_tier_load(struct engine *e, const struct fleet_shard *what);
+ * shows that the toolchain works: when it arrives, toolchains_note_works is called. Returns whether
+ * such an index is in memory already. */
+bool fleet_tier_load(struct engine *e, const struct fleet_shard *what);
 enum fleet_presence { FLEET_LACKS_KERNEL, FLEET_HAS_KERNEL, FLEET_LOADS_INDEX };
 /* Returns whether the fleet has the kernel, without fetching it. If the index is not in memory,
  * requests the index, and returns FLEET_LOADS_INDEX until the index has come. */

@@ -149,7 +149,11 @@ enum kiln_code toolchains_probe(struct deferred *d, const struct toolchain *tc,
                                 const struct target *target, struct kiln_err *err)
 {
     struct probe *p = toolchains_probe_start(d->engine, d->uid, tc, target, err);
-    return p ? wait_for(d, p, err) : err->code;
+    if (!p)
+        return err->code;
+    if (toolchain_probe_state(d->engine->toolchains, tc, target) == PROBE_WORKS)
+        return KILN_OK; /* an index of the fleet shows it */
+    return wait_for(d, p, err);
 }
 
 enum kiln_code toolchains_wait_for_description(struct deferred *d, struct kiln_err *err)

@@ -432,7 +432,8 @@ struct probe *toolchains_probe_start(struct engine *e, uid_t uid, const struct t
     p->uid = p->order.uid = uid;
     if (start_probe(e, p, COMPILE_PROBE, probe_done, err) == KILN_OK) {
         const struct fleet_shard shard = shard_of_probe(p);
-        fleet_tier_load(e, &shard);
+        if (fleet_tier_load(e, &shard))
+            toolchains_note_works(e, &shard);
         return p;
     }
     free(p);

@@ -2,6 +2,8 @@
 /* A host with an empty cache does not yet know whether its toolchain builds for a target. */
 #include "tests/unit/engine/service/fleet_users.h"
 
+#include "engine/service/internal.h"
+
 #include <stdio.h>
 #include <unistd.h>
 
@@ -50,6 +52,27 @@ TEST_F(cold, a_target_in_the_fleet_needs_no_probe)
     assert_int_equal(next_compile(f), COMPILE_PROBE); /* the only one, and still under way */
     finish_compile(&f->users, "probe");
     assert_null(fake_executor_next_compile(&f->users.engine.executor));
+}
+
+static void forget_probe(struct fleet_users *f, const char *text)
+{
+    struct toolchain_table *table = f->users.engine.engine->toolchains;
+    struct target target;
+    must(target_parse(bytes_of_text(text), &target, &f->err), f->err);
+    toolchain_probe_learn(table, toolchain_table_find(table, bytes_of_text("clang")), &target,
+                          PROBE_UNKNOWN, NULL);
+}
+
+TEST_F(cold, a_target_whose_index_is_in_memory_needs_no_probe)
+{
+    ask_plan(f, "gfx90a:xnack-");
+    serve_all(f);
+    finish_compile(&f->users, "probe");
+    forget_probe(f, "gfx90a:xnack-");
+    ask_plan(f, "gfx90a:xnack-");
+    assert_int_equal(f->users.ann.reply_count, 1);
+    assert_int_equal(next_compile(f), COMPILE_PROBE);
+    finish_compile(&f->users, "probe");
 }
 
 TEST_F(cold, a_target_that_the_fleet_lacks_waits_for_its_probe)
