@@ -85,6 +85,9 @@ static enum kiln_code find_container(struct store_provider *p, struct kiln_err *
 {
     const char *whole = variable("AWS_CONTAINER_CREDENTIALS_FULL_URI");
     const char *path = variable("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
+    if (path && *path != '/')
+        return kiln_fail(err, KILN_INVALID,
+                         "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI does not begin with '/'");
     if (path)
         return set_url(p, STORE_PROVIDER_CONTAINER, CONTAINER_URL, path, err);
     if (!whole)

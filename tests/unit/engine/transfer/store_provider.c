@@ -149,6 +149,18 @@ TEST_F(provider, only_hosts_of_amazon_get_credentials_of_the_machine)
     assert_string_equal(f->provider.url, "http://169.254.170.2/v2/credentials/x");
 }
 
+TEST_F(provider, a_relative_uri_cannot_name_another_host)
+{
+    static const char *const bad[] = { "v2/credentials", ".example/", "@mirror.example/", ":80/" };
+    KILN_AUTO(url) struct url url = { 0 };
+    must(url_parse("https://s3.eu-west-3.amazonaws.com/b", &url, &f->err), f->err);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        setenv("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", bad[i], 1);
+        assert_int_equal(store_provider_find(&url, &f->provider, &f->err), KILN_INVALID);
+        assert_says(f->err.text, "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
+    }
+}
+
 TEST_F(provider, a_token_is_not_sent_to_another_machine_without_encryption)
 {
     KILN_AUTO(url) struct url url = { 0 };
