@@ -50,10 +50,23 @@ static char *host_of(const char *url)
     return host;
 }
 
+/* Returns whether a label of the host is "s3" or begins with "s3-". */
+static bool has_s3_label(const char *host)
+{
+    for (const char *label = host; label; label = strchr(label, '.')) {
+        label += *label == '.';
+        if (strncasecmp(label, "s3", 2) == 0 && (label[2] == '.' || label[2] == '-'))
+            return true;
+    }
+    return false;
+}
+
+/* Customers' own servers also have names below amazonaws.com, but none with such a label. */
 static bool is_amazon(const struct url *store)
 {
     KILN_AUTO(text) char *host = host_of(store->text);
-    return host && (ends_with(host, ".amazonaws.com") || ends_with(host, ".amazonaws.com.cn"));
+    return host && store->scheme == URL_HTTPS && has_s3_label(host) &&
+           (ends_with(host, ".amazonaws.com") || ends_with(host, ".amazonaws.com.cn"));
 }
 
 /* Returns whether the token for the server may be sent to |url|: encrypted, or not beyond the

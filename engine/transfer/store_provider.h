@@ -11,7 +11,7 @@
  * Threading  any thread, as long as none changes the environment. store_provider_read blocks
  *
  * Credentials are sent with each request, and whoever receives a session token can learn who the
- * host is. So they are used only for hosts of Amazon, unless the variable
+ * host is. So they are used only for hosts of S3 at Amazon, and over https, unless the variable
  * AWS_EC2_METADATA_SERVICE_ENDPOINT is set.
  */
 #include "engine/transfer/store_credentials.h"

@@ -161,6 +161,23 @@ TEST_F(provider, a_relative_uri_cannot_name_another_host)
     }
 }
 
+TEST_F(provider, only_encrypted_stores_of_amazon_get_credentials_of_the_machine)
+{
+    static const char *const good[] = { "https://s3.eu-west-3.amazonaws.com/b",
+                                        "https://b.s3.amazonaws.com/",
+                                        "https://b.s3-fips.us-east-1.amazonaws.com/",
+                                        "https://s3.cn-north-1.amazonaws.com.cn/b" };
+    static const char *const bad[] = { "http://s3.eu-west-3.amazonaws.com/b",
+                                       "https://ec2-192-0-2-1.compute-1.amazonaws.com/b",
+                                       "https://x.execute-api.eu-west-3.amazonaws.com/s3",
+                                       "https://s3x.eu-west-3.amazonaws.com/b",
+                                       "https://xs3.eu-west-3.amazonaws.com/b" };
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+        assert_int_equal(find(f, good[i]), STORE_PROVIDER_INSTANCE);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_int_equal(find(f, bad[i]), STORE_PROVIDER_NONE);
+}
+
 TEST_F(provider, a_token_is_not_sent_to_another_machine_without_encryption)
 {
     KILN_AUTO(url) struct url url = { 0 };
