@@ -183,6 +183,15 @@ static const char *text_of(struct buffer *body) { return (const char *)body->dat
 
 /* ---- the answer ---- */
 
+/* Returns whether a header may have the text: it has only ASCII characters from |first| to '~'. */
+static bool is_plain(const char *text, char first)
+{
+    for (; *text; text++)
+        if (*text < first || *text > '~')
+            return false;
+    return true;
+}
+
 static bool copy(const struct json *json, const char *name, char *to, size_t size)
 {
     return snprintf(to, size, "%s", json_get_text(json, name, "")) < (int)size;
@@ -198,7 +207,7 @@ static enum kiln_code read_answer(struct bytes body, struct store_credentials *c
                     copy(json, "AccessKeyId", found.id, sizeof(found.id)) &&
                     copy(json, "SecretAccessKey", found.secret, sizeof(found.secret)) &&
                     copy(json, "Token", found.token, sizeof(found.token)) && found.id[0] &&
-                    found.secret[0] &&
+                    found.secret[0] && is_plain(found.id, '!') && is_plain(found.token, '!') &&
                     iso_time_read(json_get_text(json, "Expiration", ""), &found.expires_s);
     if (is_whole)
         *credentials = found;
@@ -270,16 +279,28 @@ static enum kiln_code read_instance(const struct store_provider *p,
 /* ---- a container ---- */
 
 /* Reads the file each time, because its token is replaced from time to time. */
-static enum kiln_code read_token(const char *path, char header[HEADER_MAX], struct kiln_err *err)
+static enum kiln_code read_token(const char *path, char text[HEADER_MAX], struct kiln_err *err)
 {
     struct buffer token;
     buffer_init(&token, HEADER_MAX / 2);
     enum kiln_code rc = fs_read_file(path, HEADER_MAX / 2, &token, err);
-    if (!rc)
-        snprintf(header, HEADER_MAX, "Authorization: %.*s", (int)token.size, text_of(&token));
-    header[strcspn(header, "\r\n")] = '\0';
+    size_t size = rc ? 0 : token.size;
+    while (size > 0 && strchr("\r\n", text_of(&token)[size - 1]))
+        size--;
+    snprintf(text, HEADER_MAX, "%.*s", (int)size, size > 0 ? text_of(&token) : "");
     wipe(&token);
     return rc;
+}
+
+/* The token may have a space, as in "Basic abcd". */
+static enum kiln_code write_authorization(const char *token, char header[HEADER_MAX],
+                                          struct kiln_err *err)
+{
+    if (!is_plain(token, ' '))
+        return kiln_fail(err, KILN_INVALID,
+                         "the token for the credentials of the container is not plain ASCII text");
+    snprintf(header, HEADER_MAX, "Authorization: %.*s", HEADER_MAX - 32, token);
+    return KILN_OK;
 }
 
 static enum kiln_code read_container(const struct store_provider *p,
@@ -287,13 +308,14 @@ static enum kiln_code read_container(const struct store_provider *p,
 {
     const char *path = variable("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
     const char *token = variable("AWS_CONTAINER_AUTHORIZATION_TOKEN");
-    char header[HEADER_MAX] = "";
-    enum kiln_code rc = path ? read_token(path, header, err) : KILN_OK;
-    if (!path && token)
-        snprintf(header, sizeof(header), "Authorization: %s", token);
+    char header[HEADER_MAX] = "", text[HEADER_MAX] = "";
+    enum kiln_code rc = path ? read_token(path, text, err) : KILN_OK;
+    if (!rc && (path || token))
+        rc = write_authorization(path ? text : token, header, err);
     if (!rc)
         rc = ask_credentials(p->url, header, credentials, err);
     explicit_bzero(header, sizeof(header));
+    explicit_bzero(text, sizeof(text));
     return rc;
 }
 

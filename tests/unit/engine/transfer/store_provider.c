@@ -15,6 +15,8 @@
     "{\"Code\":\"Success\",\"AccessKeyId\":\"TEMPORARY\",\"Token\":\"t\"," \
     "\"SecretAccessKey\":\"secret\",\"Expiration\":\"2026-11-30T10:00:00Z\"}"
 
+#define EXPIRATION "\"Expiration\":\"2026-11-30T10:00:00Z\""
+
 /* A server for metadata, or for the credentials of a container. */
 struct fixture {
     struct http_script server;
@@ -178,6 +180,26 @@ TEST_F(provider, only_encrypted_stores_of_amazon_get_credentials_of_the_machine)
         assert_int_equal(find(f, bad[i]), STORE_PROVIDER_NONE);
 }
 
+TEST_F(provider, a_token_that_would_break_a_header_is_refused)
+{
+    static const char *const bad[] = { "session\r\nX: y", "session\x01", "sessi\xc3\xb6n" };
+    char url[96], path[320];
+    snprintf(url, sizeof(url), "%s/v1/credentials", f->url);
+    snprintf(path, sizeof(path), "%.300s/token", test_directory());
+    setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", url, 1);
+    assert_int_equal(find(f, "https://b.s3.amazonaws.com/"), STORE_PROVIDER_CONTAINER);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", bad[i], 1);
+        assert_int_equal(store_provider_read(&f->provider, &f->credentials, &f->err), KILN_INVALID);
+        assert_null(strstr(f->err.text, "ses"));
+        must(fs_replace_file(path, bytes_of_text(bad[i]), 0600, &f->err), f->err);
+        setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", path, 1);
+        assert_int_equal(store_provider_read(&f->provider, &f->credentials, &f->err), KILN_INVALID);
+        unsetenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
+    }
+    assert_int_equal(f->server.requests, 0);
+}
+
 TEST_F(provider, a_token_is_not_sent_to_another_machine_without_encryption)
 {
     KILN_AUTO(url) struct url url = { 0 };
@@ -195,6 +217,8 @@ TEST_F(provider, an_answer_without_whole_credentials_changes_nothing)
         "{\"AccessKeyId\":\"A\",\"SecretAccessKey\":\"secret\"}",
         "{\"AccessKeyId\":\"A\",\"Expiration\":\"2026-11-30T10:00:00Z\"}",
         "{\"AccessKeyId\":\"A\",\"SecretAccessKey\":\"secret\",\"Expiration\":\"soon\"}",
+        "{\"AccessKeyId\":\"A\\nB\",\"SecretAccessKey\":\"secret\"," EXPIRATION "}",
+        "{\"AccessKeyId\":\"A\",\"SecretAccessKey\":\"secret\",\"Token\":\"a b\"," EXPIRATION "}",
     };
     find_instance(f);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
