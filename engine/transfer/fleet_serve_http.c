@@ -21,8 +21,10 @@
 #define IDLE_MS 1000
 /* Temporary credentials are renewed this time before they expire. EC2 has new ones by then. */
 #define RENEW_BEFORE_S 240u
-/* Pause after the provider was asked for credentials. */
+/* Pause after the provider was asked for credentials. As long as it has given none, each attempt
+ * doubles the pause, because all requests of kilnd wait during an attempt. */
 #define PROVIDER_PAUSE_NS 60000000000u
+#define PROVIDER_PAUSE_MAX_NS 3600000000000u
 /* Time in microseconds that kiln-transfer waits for more requests after the first one, so that it
  * can join them. kilnd sends the requests of one job immediately after each other. */
 #define LINGER_US 1000
@@ -47,6 +49,7 @@ struct http_server {
     const struct store_provider *provider;
     struct store_credentials credentials;
     uint64_t provider_ns; /* before this time, the provider is not asked again */
+    uint64_t provider_pause_ns;
     CURLM *multi;
     bool has_no_conditions; /* the store refuses conditional requests */
 };
@@ -512,6 +515,16 @@ static bool need_credentials(const struct http_server *s)
            (!s->credentials.id[0] || clock_wall_s() + RENEW_BEFORE_S >= s->credentials.expires_s);
 }
 
+static uint64_t next_pause(struct http_server *s)
+{
+    uint64_t longer = 2 * s->provider_pause_ns;
+    if (s->credentials.id[0] || longer == 0)
+        s->provider_pause_ns = PROVIDER_PAUSE_NS;
+    else
+        s->provider_pause_ns = longer < PROVIDER_PAUSE_MAX_NS ? longer : PROVIDER_PAUSE_MAX_NS;
+    return s->provider_pause_ns;
+}
+
 /* Requests temporary credentials if there are none, or if they expire soon. If this fails, uses the
  * old ones. Without credentials, requests are not signed: everybody may read some trees. */
 static void renew_credentials(struct http_server *s)
@@ -519,8 +532,9 @@ static void renew_credentials(struct http_server *s)
     struct kiln_err why = KILN_ERR_INIT;
     if (!need_credentials(s))
         return;
-    s->provider_ns = clock_monotonic_ns() + PROVIDER_PAUSE_NS;
-    if (store_provider_read(s->provider, &s->credentials, &why))
+    bool has_failed = store_provider_read(s->provider, &s->credentials, &why) != KILN_OK;
+    s->provider_ns = clock_monotonic_ns() + next_pause(s);
+    if (has_failed)
         fprintf(stderr, "kiln-transfer: %s%s\n", why.text,
                 s->credentials.id[0] ? "" : "; requests are not signed");
 }

@@ -76,7 +76,8 @@ static bool answer_metadata(struct fixture *f, const char *request, int fd)
     if (!f->expiration || !strstr(request, " /latest/"))
         return false;
     if (strstr(request, "security-credentials/builder "))
-        snprintf(text, sizeof(text), TEMPORARY, ++f->credentials, f->expiration);
+        snprintf(text, sizeof(text), TEMPORARY,
+                 __atomic_add_fetch(&f->credentials, 1, __ATOMIC_RELAXED), f->expiration);
     http_say(fd, "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n%s",
              strlen(text), text);
     return true;
@@ -160,6 +161,12 @@ TEAR_DOWN(tear_down)
 
 FIXTURE(http, set_up, tear_down);
 FIXTURE(temporary, set_up_with_temporary_credentials, tear_down);
+SET_UP(set_up_with_incomplete_credentials)
+{
+    f->expiration = "soon";
+    start_server(f);
+}
+FIXTURE(incomplete, set_up_with_incomplete_credentials, tear_down);
 FIXTURE(expiring, set_up_with_soon_expired_credentials, tear_down);
 
 static void ask(struct fixture *f, uint64_t id, uint64_t offset, uint64_t size)
@@ -315,6 +322,25 @@ TEST_F(expiring, credentials_are_renewed_before_they_expire)
     assert_int_equal(signer_of_next_read(f), 1); /* at most once a minute */
     set_passed(61ull * 1000000000u);
     assert_int_equal(signer_of_next_read(f), 2);
+}
+
+/* Reads a file after |seconds|. Returns how often the server for credentials was asked until then.
+ */
+static unsigned attempts_after(struct fixture *f, unsigned seconds)
+{
+    set_passed(seconds * 1000000000ull);
+    assert_int_equal(signer_of_next_read(f), 0);
+    return __atomic_load_n(&f->credentials, __ATOMIC_RELAXED);
+}
+
+TEST_F(incomplete, a_server_without_credentials_is_asked_less_and_less_often)
+{
+    assert_int_equal(attempts_after(f, 0), 1);
+    assert_int_equal(attempts_after(f, 61 + 60), 2);
+    assert_int_equal(attempts_after(f, 121 + 61), 2);
+    assert_int_equal(attempts_after(f, 121 + 7200), 3);
+    for (unsigned i = 0; i < 5; i++)
+        assert_int_equal(attempts_after(f, 7321 + (i + 1) * 7200), 4 + i);
 }
 
 static void send_put(struct fixture *f, struct fleet_request request)
