@@ -230,7 +230,7 @@ static enum kiln_code prepare_fleet(const struct url *url, bool writes,
                                     const struct transfer_user *user,
                                     struct fleet_source *ret_source, struct kiln_err *err)
 {
-    const struct fleet_tree_place place = { .directory = url->path, .writes = writes };
+    struct fleet_tree_place place = { .directory = url->path, .writes = writes };
     struct kiln_err why = KILN_ERR_INIT;
     umask(0022);
     if (!set_fleet_limits())
@@ -238,6 +238,7 @@ static enum kiln_code prepare_fleet(const struct url *url, bool writes,
     enum kiln_code rc = fleet_source_open(url, ret_source, err);
     if (rc)
         return rc;
+    place.reads_token = ret_source->provider.kind == STORE_PROVIDER_CONTAINER;
     rc = fleet_confine(&place, user, &why);
     die_with_parent(SIGKILL); /* call it again, because the change of user clears the signal */
     if (rc == KILN_UNSUPPORTED)

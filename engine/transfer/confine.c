@@ -113,7 +113,8 @@ static void allow_token(const struct landlock_rules *rules)
 static void allow_tree(const struct landlock_rules *rules, const void *context)
 {
     const struct fleet_tree_place *place = context;
-    allow_token(rules);
+    if (place->reads_token)
+        allow_token(rules);
     if (place->directory)
         landlock_allow(rules, place->directory,
                        place->writes ? WRITE | LANDLOCK_ACCESS_FS_MAKE_DIR : READ);

@@ -30,6 +30,9 @@ KILN_MUST_CHECK enum kiln_code transfer_confine(const struct transfer_job *job,
 struct fleet_tree_place {
     const char *directory; /* NULL: the tree is on a server */
     bool writes;           /* files may be added to the directory */
+    /* The process reads the file with the token for credentials (engine/transfer/store_provider.h).
+     */
+    bool reads_token;
 };
 /* Confines the process that accesses the fleet's tree in the same way as transfer_confine. */
 KILN_MUST_CHECK enum kiln_code fleet_confine(const struct fleet_tree_place *place,

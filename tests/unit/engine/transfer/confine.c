@@ -13,6 +13,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -99,6 +100,32 @@ static int read_what_is_needed(const struct fixture *f)
 TEST(confine, a_confined_transfer_can_read_what_it_needs)
 {
     assert_int_equal(confined(*state, read_what_is_needed), 0);
+}
+
+/* Returns whether the confined process of the fleet can read the file with the token. */
+static bool reads_token(const struct fixture *f, bool needs_it)
+{
+    const struct fleet_tree_place place = { .reads_token = needs_it };
+    const char *token = in(f->p.directory, "amd.key");
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        struct kiln_err err = KILN_ERR_INIT;
+        setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", token, 1);
+        enum kiln_code rc = fleet_confine(&place, NULL, &err);
+        _exit(rc == KILN_UNSUPPORTED ? 100 : rc ? 101 : opens(token, O_RDONLY));
+    }
+    int status = await_child(pid);
+    assert_true(WIFEXITED(status));
+    assert_int_not_equal(WEXITSTATUS(status), 101);
+    SKIP_IF(WEXITSTATUS(status) == 100, "this kernel has no Landlock");
+    return WEXITSTATUS(status);
+}
+
+TEST(confine, only_a_process_that_needs_a_token_can_read_it)
+{
+    assert_true(reads_token(*state, true));
+    assert_false(reads_token(*state, false));
 }
 
 static int read_other_files(const struct fixture *f)
