@@ -82,6 +82,19 @@ static void measure_tensors(struct bench *b)
     b->compared = b->elements[b->output] < limit ? b->elements[b->output] : limit;
 }
 
+/* Beside a job, measurements must leave half of the free memory to the job. */
+static enum kiln_code check_memory(const struct bench *b, uint64_t bytes, struct kiln_err *err)
+{
+    const struct device_ops *ops = b->device->ops;
+    uint64_t left = b->pace && ops->free_bytes ? ops->free_bytes(b->device) : UINT64_MAX;
+    if (bytes <= left / 2)
+        return KILN_OK;
+    return kiln_fail(err, KILN_NO_MEMORY,
+                     "measuring beside a job needs %llu bytes, more than half of the %llu bytes "
+                     "that are free",
+                     (unsigned long long)bytes, (unsigned long long)left);
+}
+
 static enum kiln_code make_operand(struct bench *b, int which, enum operands kind,
                                    struct kiln_memory **ret_memory, struct kiln_err *err)
 {
@@ -136,7 +149,11 @@ static enum kiln_code make_tensors(struct bench *b, struct kiln_err *err)
 {
     struct kiln_error e;
     int out = b->output;
-    enum kiln_code rc = make_operands(b, OPERANDS_EXACT, b->checked, err);
+    /* both sets of operands, and the result */
+    uint64_t bytes = 2 * (b->bytes[0] + b->bytes[1] + b->bytes[2]) - b->bytes[out];
+    enum kiln_code rc = check_memory(b, bytes, err);
+    if (!rc)
+        rc = make_operands(b, OPERANDS_EXACT, b->checked, err);
     if (!rc)
         rc =
             error_take(kiln_memory_create(b->device, b->bytes[out], &b->checked[out], &e), &e, err);
@@ -348,6 +365,9 @@ static enum kiln_code ensure_workspace(struct bench *b, uint64_t bytes, struct k
     uint64_t old_bytes = b->workspace ? kiln_memory_bytes(b->workspace) : 0;
     if (bytes <= old_bytes)
         return KILN_OK;
+    enum kiln_code code = check_memory(b, bytes, err);
+    if (code)
+        return kiln_while(err, "workspace");
     int rc = kiln_memory_create(b->device, bytes, &larger, &e);
     if (rc == KILN_E_NO_MEMORY && old_bytes) {
         kiln_memory_destroy(KILN_TAKE(b->workspace));

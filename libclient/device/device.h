@@ -81,6 +81,9 @@ struct device_ops {
     enum kiln_code (*adopt_memory)(struct kiln_device *device, void *memory, uint64_t bytes,
                                    struct kiln_err *err);
     void (*drop_memory)(struct kiln_device *device, void *memory, bool is_ours);
+    /* Returns how much memory of the device is free, or UINT64_MAX if that is not known.  NULL if
+     * the runtime does not tell. */
+    uint64_t (*free_bytes)(struct kiln_device *device);
     /* Return when the copy is complete. */
     enum kiln_code (*write)(struct kiln_memory *memory, const void *from, uint64_t bytes,
                             void *stream, struct kiln_err *err);

@@ -147,6 +147,19 @@ static enum kiln_code finish_in_scope(struct driver_device *d, void *stream, str
                   : KILN_OK;
 }
 
+static uint64_t driver_free_bytes(struct kiln_device *device)
+{
+    struct driver_device *d = driver_of(device);
+    DRIVER_SCOPE(scope);
+    struct kiln_err ignored = KILN_ERR_INIT;
+    size_t left = 0, total = 0;
+    if (!d->calls->memory_info || driver_enter(d, &scope, &ignored))
+        return UINT64_MAX;
+    int status = d->calls->memory_info(&left, &total);
+    ignore_status(d, status);
+    return status ? UINT64_MAX : left;
+}
+
 static enum kiln_code driver_write(struct kiln_memory *memory, const void *from, uint64_t bytes,
                                    void *stream, struct kiln_err *err)
 {
@@ -427,6 +440,7 @@ const struct device_ops driver_ops = {
     .create_memory = driver_create_memory,
     .adopt_memory = driver_adopt_memory,
     .drop_memory = driver_drop_memory,
+    .free_bytes = driver_free_bytes,
     .write = driver_write,
     .read = driver_read,
     .fill = driver_fill,

@@ -17,6 +17,7 @@
 struct driver_calls {
     int (*memory_create)(void **ret_memory, size_t bytes);
     int (*memory_destroy)(void *memory);
+    int (*memory_info)(size_t *ret_free, size_t *ret_total); /* may be NULL */
     int (*write)(void *to, const void *from, size_t bytes, void *stream);
     int (*read)(void *to, const void *from, size_t bytes, void *stream);
     int (*fill)(void *to, unsigned char value, size_t bytes, void *stream);

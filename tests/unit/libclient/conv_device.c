@@ -39,6 +39,9 @@ static enum kiln_code create_memory(struct kiln_device *device, uint64_t bytes, 
     assert_non_null(b);
     b->bytes = bytes;
     d->memory_left -= bytes;
+    d->memory_used += bytes;
+    if (d->memory_used > d->memory_used_max)
+        d->memory_used_max = d->memory_used;
     d->memories++;
     *ret_memory = b;
     return KILN_OK;
@@ -49,9 +52,12 @@ static void drop_memory(struct kiln_device *device, void *memory, bool is_ours)
     struct block *b = memory;
     assert_true(is_ours);
     made_of(device)->memory_left += b->bytes;
+    made_of(device)->memory_used -= b->bytes;
     made_of(device)->memories--;
     free(b);
 }
+
+static uint64_t free_bytes(struct kiln_device *device) { return made_of(device)->memory_left; }
 
 static enum kiln_code write_memory(struct kiln_memory *memory, const void *from, uint64_t bytes,
                                    void *stream, struct kiln_err *err)
@@ -214,6 +220,7 @@ static void close_device(struct kiln_device *device) { (void)device; }
 static const struct device_ops ops = {
     .create_memory = create_memory,
     .drop_memory = drop_memory,
+    .free_bytes = free_bytes,
     .write = write_memory,
     .read = read_memory,
     .fill = fill,

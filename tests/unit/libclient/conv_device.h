@@ -23,7 +23,9 @@ struct made_device {
     bool has_blocking_stream; /* whether a stream was created that is not apart */
     bool is_relaxed;          /* whether a thread chose not to break captures */
     bool was_read_early;      /* whether memory was read before the stream was finished */
-    uint64_t memory_left;     /* in bytes; larger allocations fail */
+    uint64_t memory_used_max; /* the largest sum of allocations so far */
+    uint64_t memory_used;
+    uint64_t memory_left; /* in bytes; larger allocations fail */
 };
 
 struct made_device *made_device_open(void);

@@ -43,6 +43,14 @@ static bool is_better(void *context)
 
 static bool is_tuned(void *context) { return refresh(context).is_tuned; }
 
+static void reopen(struct conv_fixture *f)
+{
+    kiln_conv_result_free(KILN_TAKE(f->result));
+    kiln_client_close(KILN_TAKE(f->client));
+    f->client = fake_client(&f->daemon);
+    f->device->is_lost = false;
+}
+
 TEST_F(soon, a_provisional_plan_comes_without_a_measurement)
 {
     test_setenv("KILN_SOON_BUDGET", "0");
@@ -84,6 +92,20 @@ TEST_F(soon, the_thread_uses_no_stream_of_the_job)
     assert_false(f->device->was_own_stream_used);
     assert_false(f->device->has_blocking_stream);
     assert_true(f->device->is_relaxed);
+}
+
+TEST_F(soon, the_job_keeps_half_of_the_free_memory)
+{
+    must(conv_find(f), f->err);
+    wait_until("the end of tuning", is_tuned, f);
+    assert_true(f->device->launches > 0);
+    reopen(f);
+    f->device->launches = 0;
+    f->device->memory_left = f->device->memory_used_max * 3 / 2;
+    must(conv_find(f), f->err);
+    wait_until("the end of tuning", is_tuned, f);
+    assert_int_equal(f->device->launches, 0);
+    assert_string_equal(solver_in(f), "ConvGood");
 }
 
 TEST_F(soon, a_second_find_gets_the_best_plan_so_far)
@@ -222,14 +244,6 @@ TEST_F(soon, damaged_settings_are_refused)
     test_setenv("KILN_SOON_BUDGET", "1001");
     assert_int_equal(conv_find(f), KILN_E_INVALID);
     assert_says(f->err.text, "KILN_SOON_BUDGET");
-}
-
-static void reopen(struct conv_fixture *f)
-{
-    kiln_conv_result_free(KILN_TAKE(f->result));
-    kiln_client_close(KILN_TAKE(f->client));
-    f->client = fake_client(&f->daemon);
-    f->device->is_lost = false;
 }
 
 TEST_F(soon, a_solver_that_faults_is_not_run_again)
