@@ -106,6 +106,16 @@ struct event {
     bool is_waited_for;
 };
 
+PUBLIC int NAMED(cuMemGetInfo_v2, hipMemGetInfo)(size_t *ret_free, size_t *ret_total);
+int NAMED(cuMemGetInfo_v2, hipMemGetInfo)(size_t *ret_free, size_t *ret_total)
+{
+    if (!fake_current())
+        return INVALID_CONTEXT;
+    *ret_free = 1000;
+    *ret_total = 3000;
+    return 0;
+}
+
 PUBLIC int NAMED(cuStreamCreate, hipStreamCreateWithFlags)(void **ret_stream, unsigned flags);
 int NAMED(cuStreamCreate, hipStreamCreateWithFlags)(void **ret_stream, unsigned flags)
 {

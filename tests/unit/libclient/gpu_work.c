@@ -336,6 +336,13 @@ static struct kiln_native_tensors native_of(const struct gpu_work *work)
                                          .y = kiln_memory_native(work->y) };
 }
 
+TEST(gpu, a_device_tells_its_free_memory)
+{
+    struct kiln_device *d = gpu_open(0);
+    assert_int_equal(d->ops->free_bytes(d), 1000);
+    kiln_device_close(d);
+}
+
 TEST(gpu, a_load_does_not_break_a_capture)
 {
     struct kiln_device *d = gpu_open(0);
