@@ -204,6 +204,10 @@ KILN_MUST_CHECK enum kiln_code tuning_job_restate(struct tuning *tuning, const c
                                                   struct record_list *records,
                                                   struct tuning_job **ret_job,
                                                   struct kiln_err *err);
+/* Lets the job of tuning_job_restate keep the fleet's old entries for which |keeps| returns true,
+ * if their record is not in |records|. */
+typedef bool tuning_keep(const void *context, const struct tuning_row *row);
+void tuning_job_restate_keep(struct tuning_job *job, tuning_keep *keeps, const void *context);
 KILN_MUST_CHECK enum kiln_code tuning_job_remove(struct tuning *tuning,
                                                  const struct tuning_selection *selection,
                                                  struct tuning_job **ret_job, struct kiln_err *err);

@@ -50,6 +50,8 @@ struct tuning_job {
     size_t stated;      /* how many of |statements| are in |merged| */
     size_t merged_next; /* cursor in |merged| */
     bool is_listed;     /* all of |merged| is in |given| */
+    tuning_keep *keeps; /* NULL: keeps no old entry of the fleet */
+    const void *keeps_context;
     bool is_on_disk;
     bool needs_checkpoint;
     size_t taken; /* how many of |changes| are already in tuning_table */

@@ -299,6 +299,12 @@ enum kiln_code tuning_job_restate(struct tuning *t, const char *database_id,
     return rc;
 }
 
+void tuning_job_restate_keep(struct tuning_job *job, tuning_keep *keeps, const void *context)
+{
+    job->keeps = keeps;
+    job->keeps_context = context;
+}
+
 enum kiln_code tuning_job_remove(struct tuning *t, const struct tuning_selection *selection,
                                  struct tuning_job **ret_job, struct kiln_err *err)
 {

@@ -2,6 +2,7 @@
 /* The first steps of JOB_RESTATE: merge what the hosts of a fleet state, and list the host's
  * records that change. */
 #include "engine/tuning/tuning_job.h"
+#include "engine/tuning/tuning_share.h"
 
 #include "common/base/clock.h"
 
@@ -47,9 +48,16 @@ static bool list_merged(void *context, const struct tuning_held *held)
 static bool list_stale(void *context, const struct tuning_held *held)
 {
     struct listing *l = context;
-    if (tuning_table_find(l->job->merged, &held->place))
+    const struct tuning_job *job = l->job;
+    struct tuning_row kept[TUNING_ENTRIES_MAX];
+    size_t count = 0;
+    if (tuning_table_find(job->merged, &held->place))
         return true;
-    l->rc = record_list_add(&l->job->given, record_create(&held->place, NULL, 0), l->err);
+    for (size_t i = 0; job->keeps && i < held->row_count && count < TUNING_ENTRIES_MAX; i++)
+        if (tuning_row_is_of_fleet(&held->rows[i]) &&
+            job->keeps(job->keeps_context, &held->rows[i]))
+            kept[count++] = held->rows[i];
+    l->rc = record_list_add(&l->job->given, record_create(&held->place, kept, count), l->err);
     return l->rc == KILN_OK;
 }
 

@@ -3,6 +3,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/fs.h"
+#include "common/base/hex.h"
 #include "engine/service/fleet/fleet_parts.h"
 #include "engine/service/fleet/fleet_statements.h"
 #include "engine/service/fleet/fleet_tuning.h"
@@ -10,6 +11,7 @@
 #include "engine/service/tuning/tuning_queue.h"
 #include "engine/service/tuning/tuning_service.h"
 #include "engine/topology/kfd.h"
+#include "engine/tuning/tuning_share.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -29,6 +31,7 @@ struct device {
     uint64_t began_ns; /* when a client first named the device */
     bool is_busy;
     bool is_own;                /* a GPU of this host */
+    bool is_dropping;           /* only removes the entries of keys that are no longer trusted */
     uint64_t problems, entries; /* of the last merge */
     /* Used while records are read. */
     struct fleet_access get;
@@ -185,11 +188,24 @@ static void restated(struct tuning_change *change)
         if (!base->engine->draining)
             fleet_report_error(base->engine, base->err.text);
     } else {
-        d->taken = d->index_sha256;
+        d->taken = d->is_dropping ? (struct digest){ 0 } : d->index_sha256;
         d->taken_keys = d->keys_number;
     }
     end_reading(d, base->rc != KILN_OK);
     deferred_end(base);
+}
+
+/* Runs on WORK_QUEUE_TUNING, while |context|, a device, is busy. */
+static bool is_trusted_row(const void *context, const struct tuning_row *row)
+{
+    const struct device *d = context;
+    const char *id = row->measured.origin.library + strlen(TUNING_FLEET_ORIGIN);
+    char hex[2 * FLEET_KEY_ID_SIZE + 1];
+    uint8_t key[FLEET_KEY_ID_SIZE];
+    struct fleet_tuning_shard named;
+    snprintf(hex, sizeof(hex), "%s", id);
+    return fleet_tuning_shard_of(d->database_id, &named) && hex_read(hex, key, sizeof(key)) &&
+           fleet_trust_may_claim(d->statements.trusted->keys, key, named.shard.target);
 }
 
 static enum kiln_code begin_restating(struct tuning_change *change, struct tuning *tuning,
@@ -199,7 +215,11 @@ static enum kiln_code begin_restating(struct tuning_change *change, struct tunin
     struct device *d = r->device;
     d->problems = d->statements.records.count;
     d->entries = d->statements.entries;
-    return tuning_job_restate(tuning, d->database_id, &d->statements.records, &change->job, err);
+    enum kiln_code rc =
+        tuning_job_restate(tuning, d->database_id, &d->statements.records, &change->job, err);
+    if (!rc && d->is_dropping)
+        tuning_job_restate_keep(change->job, is_trusted_row, d);
+    return rc;
 }
 
 static const struct tuning_change_kind restate_kind = { .begin = begin_restating,
@@ -309,12 +329,27 @@ static void begin_reading(struct device *d)
 {
     struct fleet_tier *tier = tier_of(d);
     d->is_busy = true;
+    d->is_dropping = false;
     d->index_sha256 = d->shard->pointer.sha256;
     d->keys_number = tier->keys_changes;
     if (fleet_statements_begin(&d->statements, d->shard->index, tier->trusted))
         get_next_pack(d);
     else
         end_reading(d, /* failed= */ true);
+}
+
+/* Without an index, the records cannot be read again after a key was revoked. */
+static void begin_dropping(struct device *d)
+{
+    struct fleet_tier *tier = tier_of(d);
+    struct kiln_err why = KILN_ERR_INIT;
+    d->is_busy = d->is_dropping = true;
+    d->keys_number = tier->keys_changes;
+    d->statements = (struct fleet_statements){ .trusted = trusted_ref(tier->trusted) };
+    if (!restate(d, &why))
+        return;
+    fleet_report_error(d->records->engine, why.text);
+    end_reading(d, /* failed= */ true);
 }
 
 static bool has_news(const struct device *d)
@@ -336,8 +371,11 @@ static bool is_reading(const struct fleet_records *records)
 static void tick_device(struct device *d, uint64_t now_ns)
 {
     d->shard->asked_ns = now_ns; /* so its index is kept up to date */
-    if (!is_reading(d->records) && !tier_of(d)->is_broken && now_ns >= d->retry_ns && has_news(d) &&
-        tuning_databases(d->records->engine))
+    if (is_reading(d->records) || now_ns < d->retry_ns || !tuning_databases(d->records->engine))
+        return;
+    if (!d->shard->index && d->taken_keys != tier_of(d)->keys_changes)
+        begin_dropping(d);
+    else if (!tier_of(d)->is_broken && has_news(d))
         begin_reading(d);
 }
 

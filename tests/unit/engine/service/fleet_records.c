@@ -489,6 +489,28 @@ TEST_F(records, records_of_a_revoked_key_are_removed)
     expect_shown(f, 2, "SolverA", true);
 }
 
+/* Then there is no index from which the records could be read again. */
+TEST_F(records, records_of_a_revoked_key_are_removed_if_it_signed_the_index)
+{
+    struct fleet_signer other = fleet_test_signer(2);
+    char path[512], id[FLEET_REVOKED_NAME_MAX];
+    fleet_test_trust(f->keys, &other, &(struct fleet_test_key){ "other", "gfx90a", false });
+    share(f, &other, 1, 0.5);
+    share(f, &f->signer, 2, 0.5);
+    compact(f);
+    become_reader(f);
+    want_device(f);
+    put_host(f, 2, "SolverB", 0.5);
+    expect_shown(f, 2, FLEET_ENTRY, true);
+    fleet_revoked_name(f->signer.key_id, id);
+    snprintf(path, sizeof(path), "%s/%s", f->keys, id);
+    must(fs_replace_file(path, bytes_of_text("revoked"), 0644, &f->err), f->err);
+    refresh(f);
+    expect_shown(f, 1, "SolverA", true);
+    expect_shown(f, 2, FLEET_ENTRY, false);
+    expect_shown(f, 2, "SolverB", true);
+}
+
 TEST_F(records, entries_of_the_fleet_can_be_dropped)
 {
     share_and_read(f);
