@@ -60,7 +60,7 @@ static void add_leases(struct table *table, const struct json *fleet)
     char left[UNITS_TEXT_MAX];
     table_cell(table, "leases");
     if (json_get(fleet, "leases_resume_s"))
-        table_cell(table, "on, but not used for %s: another host's kernel did not come in time",
+        table_cell(table, "on, but not used for %s: kernels of other hosts did not come in time",
                    seconds_of(fleet, "leases_resume_s", left));
     else if (json_get(fleet, "leases_trouble"))
         table_cell_in(table, COLOUR_YELLOW, "not used, because the test of the store failed: %s",
