@@ -19,7 +19,7 @@ set(KILN_LONG_TESTS
   "^attack\\.(control_characters|system_files)$" "^rtc\\.(comgr|programs|python)$"
   "^fleet\\.faults$"
   "^integration\\.(caches|disk|doctor|find_tune|packages|resnet50|restart|sandbox|store)$"
-  "^integration\\.(targets|work)$"
+  "^integration\\.(targets|work|find_soon)$"
   "_kill$" "worker_process$" "_damage$" "db\\.snapshot$" "^faults\\.daemon$"
   "tuning\\.tuning_files$")
 list(JOIN KILN_LONG_TESTS "|" KILN_LONG_TESTS)
@@ -28,7 +28,7 @@ set(KILN_NO_ASAN_TESTS
   "^kernels\\." "^lint\\." "^manual\\." "^rtc\\.python$" "^gpu\\.programs$"
   "solver\\.(extremes|space_parts|conv_bulk_points)$"
   "^integration\\.(work|find_tune|targets|packages|store|restart|doctor|resnet50|caches|disk)$"
-  "^integration\\.(sandbox|plan_records|tuning_cli|reload|tools|metrics)$"
+  "^integration\\.(sandbox|find_soon|plan_records|tuning_cli|reload|tools|metrics)$"
   "kernel_store_limit$" "worker_process$" "tuning_db_kill$" "tuning_kill$" "^faults\\.daemon$")
 set(KILN_NO_TSAN_TESTS ${KILN_NO_ASAN_TESTS} "_salvage$" "caches_damaged$" "db\\.snapshot$"
   "page_scan$" "\\.(install_kernels|slurm_scripts|prometheus)$"
