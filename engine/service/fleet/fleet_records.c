@@ -188,7 +188,9 @@ static void restated(struct tuning_change *change)
         if (!base->engine->draining)
             fleet_report_error(base->engine, base->err.text);
     } else {
-        d->taken = d->is_dropping ? (struct digest){ 0 } : d->index_sha256;
+        d->taken = d->index_sha256;
+        if (d->is_dropping)
+            d->taken = (struct digest){ { 0 } };
         d->taken_keys = d->keys_number;
     }
     end_reading(d, base->rc != KILN_OK);
