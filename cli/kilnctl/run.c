@@ -63,11 +63,16 @@ static int create_report(char path[PATH_MAX], int *ret_fd, struct kiln_error *er
 }
 
 /* Runs the program until it ends.  Ignores SIGINT and SIGQUIT, which the terminal also sends to the
- * program, because the report must still be printed. */
+ * program, because the report must still be printed.  Does not ignore SIGCHLD, as a parent may have
+ * arranged: the kernel would forget the program's status. */
 static int run_program(const struct invocation *invocation, int *ret_status, struct kiln_error *err)
 {
+    const struct sigaction standard = { .sa_handler = SIG_DFL };
+    struct sigaction before;
+    sigaction(SIGCHLD, &standard, &before);
     pid_t child = fork();
     if (child == 0) {
+        sigaction(SIGCHLD, &before, NULL);
         int rc = execute(invocation, err);
         output_error(stderr, "kilnctl", err, NULL);
         _exit(rc == KILN_E_OK ? 0 : 127);

@@ -39,6 +39,16 @@ def is_running(process):
         return False
 
 
+def ignore_ends():
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+
+
+def heed_signals():
+    """A shell lets programs in the background ignore these signals."""
+    for number in signal.SIGINT, signal.SIGQUIT:
+        signal.signal(number, signal.SIG_DFL)
+
+
 class Launcher:
     """Runs compilers by kiln-cc."""
 
@@ -67,7 +77,7 @@ class Launcher:
 
     def begin(self, *command):
         return subprocess.Popen([*map(str, command)], env=self.environment, cwd=self.directory,
-                                stderr=subprocess.DEVNULL)
+                                stderr=subprocess.DEVNULL, preexec_fn=heed_signals)
 
     def run(self, *arguments, output="k.o", **options):
         """Returns the output, its mode, and what the compiler printed."""
@@ -293,6 +303,15 @@ def test_a_signal_ends_the_compiler(launcher, number):
     compiler = int((launcher.directory / "started").read_text())
     wait_until("the compiler to end", lambda: not is_running(compiler))
     assert not (launcher.directory / "k.o").exists()
+
+
+def test_a_failed_compile_fails_if_the_ends_of_children_are_ignored(launcher):
+    """The kernel then forgets how they ended."""
+    launcher.write("k.hip", "#error e\n")
+    done = subprocess.run([KILN_CC, CLANG, *HIP, "k.hip", "-o", "k.o"], env=launcher.environment,
+                          cwd=launcher.directory, check=False, stderr=subprocess.DEVNULL,
+                          timeout=WAIT_MAX_S, preexec_fn=ignore_ends)
+    assert done.returncode == 3
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

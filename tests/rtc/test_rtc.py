@@ -478,6 +478,15 @@ def test_kilnctl_runs_a_program_with_the_library(job):
     assert job.compiles() == 1
 
 
+def test_a_program_fails_under_kilnctl_even_if_the_ends_of_children_are_ignored(job):
+    """The kernel then forgets how they ended."""
+    done = subprocess.run([BUILD / "bin/kilnctl", "run", "--explain", "--", "false"],
+                          env=job.environment, stderr=subprocess.DEVNULL, timeout=WAIT_MAX_S,
+                          check=False, preexec_fn=lambda: signal.signal(signal.SIGCHLD,
+                                                                        signal.SIG_IGN))
+    assert done.returncode == 1
+
+
 def test_kilnctl_explains_why_a_compile_was_not_answered(job):
     done = kilnctl_run(job, "--explain", "--", *job.command("--option", "--unheard-of", SOURCE))
     assert "1 without kilnd: an option is unknown or has side effects" in done.stderr

@@ -64,6 +64,12 @@ bool rtc_is_compiler_code(const void *address)
 
 /* ---- running the compiler ---- */
 
+static const int passed_signals[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM };
+#define PASSED_SIGNALS (sizeof(passed_signals) / sizeof(passed_signals[0]))
+
+static volatile sig_atomic_t compiler_process;
+static struct sigaction actions_before[PASSED_SIGNALS], child_action_before;
+
 static void set_environment(const struct launch *l, int notes)
 {
     char text[2 * PATH_MAX];
@@ -90,12 +96,6 @@ static void execute(const struct launch *l, pid_t launcher, int notes, const int
     _exit(127);
 }
 
-static const int passed_signals[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM };
-#define PASSED_SIGNALS (sizeof(passed_signals) / sizeof(passed_signals[0]))
-
-static volatile sig_atomic_t compiler_process;
-static struct sigaction actions_before[PASSED_SIGNALS];
-
 static void pass_signal(int number) { kill(compiler_process, number); }
 
 static void block_signals(sigset_t *ret_before)
@@ -120,11 +120,20 @@ static void pass_signals(pid_t child)
     }
 }
 
-/* From now on, signals have the same effect as before pass_signals. */
-static void keep_signals(void)
+/* Undoes pass_signals and expect_child. */
+static void restore_signals(void)
 {
+    sigaction(SIGCHLD, &child_action_before, NULL);
     for (size_t i = 0; i < PASSED_SIGNALS; i++)
         sigaction(passed_signals[i], &actions_before[i], NULL);
+}
+
+/* Lets wait_for learn how the compiler ended.  If SIGCHLD is ignored, as a parent may have
+ * arranged, the kernel forgets this. */
+static void expect_child(void)
+{
+    const struct sigaction standard = { .sa_handler = SIG_DFL };
+    sigaction(SIGCHLD, &standard, &child_action_before);
 }
 
 /* Returns the process of the compiler, or -1. */
@@ -133,9 +142,12 @@ static pid_t start_compiler(const struct launch *l, int notes, const int message
     sigset_t before;
     const pid_t launcher = getpid();
     block_signals(&before);
+    expect_child();
     pid_t child = fork();
     if (child > 0)
         pass_signals(child);
+    else
+        sigaction(SIGCHLD, &child_action_before, NULL);
     sigprocmask(SIG_SETMASK, &before, NULL);
     if (child == 0)
         execute(l, launcher, notes, messages);
@@ -150,7 +162,7 @@ static int wait_for(pid_t child, int *ret_signal)
     int status = 0;
     while (waitid(P_PID, (id_t)child, &ignored, WEXITED | WNOWAIT) < 0 && errno == EINTR)
         ;
-    keep_signals();
+    restore_signals();
     while (waitpid(child, &status, 0) < 0 && errno == EINTR)
         ;
     *ret_signal = WIFEXITED(status) ? 0 : WTERMSIG(status);
