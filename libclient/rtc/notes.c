@@ -17,7 +17,7 @@
 
 static _Atomic int descriptor = UNKNOWN; /* -1: no notes are wanted */
 static _Atomic bool has_begun;
-static unsigned long long loads; /* libraries loaded before the notes began */
+static unsigned long long loads; /* libraries loaded when they were last noted */
 
 /* Returns the descriptor of the memory file, or -1 if there is none.  This process may have closed
  * the file, so the function checks that the number does not belong to another file now. */
@@ -57,10 +57,11 @@ static void write_note(char kind, const char *path)
 }
 
 /* Leaves out libkiln-rtc itself, which does not change the output. */
-static int note_object(struct dl_phdr_info *info, size_t size, void *ret_loads)
+static int note_object(struct dl_phdr_info *info, size_t size, void *unused)
 {
     (void)size;
-    *(unsigned long long *)ret_loads = info->dlpi_adds;
+    (void)unused;
+    loads = info->dlpi_adds;
     if (strchr(info->dlpi_name, '/') && !strstr(info->dlpi_name, "/libkiln-rtc.so"))
         write_note(FILE_USE_RUN, info->dlpi_name);
     return 0;
@@ -75,25 +76,28 @@ static void begin(void)
     snprintf(process, sizeof(process), "%d", (int)getpid());
     write_note(NOTE_BEGIN, process);
     write_note(FILE_USE_RUN, program);
-    dl_iterate_phdr(note_object, &loads);
+    dl_iterate_phdr(note_object, NULL);
 }
 
-static int count_loads(struct dl_phdr_info *info, size_t size, void *ret_loads)
+static int copy_counts(struct dl_phdr_info *info, size_t size, void *ret_info)
 {
     (void)size;
-    *(unsigned long long *)ret_loads = info->dlpi_adds;
+    *(struct dl_phdr_info *)ret_info = *info;
     return 1;
 }
 
-/* Notes the libraries again if the process has loaded further ones, with dlopen. */
+/* Notes the libraries again if the process has loaded further ones, with dlopen.  The path of a
+ * library that was closed again is not known any longer. */
 __attribute__((destructor)) static void end(void)
 {
-    unsigned long long now = loads;
+    struct dl_phdr_info now = { .dlpi_adds = loads };
     if (!has_begun)
         return;
-    dl_iterate_phdr(count_loads, &now);
-    if (now != loads)
-        dl_iterate_phdr(note_object, &loads);
+    dl_iterate_phdr(copy_counts, &now);
+    if (now.dlpi_adds != loads)
+        dl_iterate_phdr(note_object, NULL);
+    if (now.dlpi_subs > 0)
+        write_note(NOTE_LOST, "");
 }
 
 const char *notes_file(const struct stat *seen, char text[NOTES_FILE_SIZE])

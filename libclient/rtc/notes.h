@@ -6,8 +6,8 @@
  *
  * kiln-cc starts a compiler with libkiln-rtc and a memory file.  In each process of the compiler,
  * the functions of hooks.c append notes to this file.  kiln-cc reads the notes when the compiler
- * has ended.  A library that a process loads with dlopen is noted when the process ends.  It is not
- * noted if the process closes it before, or ends with _exit.
+ * has ended.  A library that a process loads with dlopen is noted when the process ends, unless it
+ * ends with _exit.  If the process closes a library again, a NOTE_LOST is written.
  *
  * Role       writes notes: a kind (enum file_use or enum note_kind), and a text that ends with NUL,
  *            mostly a path
@@ -26,7 +26,7 @@ enum note_kind {
     NOTE_WRITE = 'w',   /* a file was opened for writing or renamed, or a directory was made */
     NOTE_FILE = 'f',    /* "DEVICE:INODE" of a file that was opened for writing */
     NOTE_CHDIR = 'c',
-    NOTE_LOST = 'x', /* a file was opened whose path is not known */
+    NOTE_LOST = 'x', /* a file or library was opened whose path is not known */
 };
 
 /* Returns whether this process belongs to a compiler that kiln-cc has started. */

@@ -12,6 +12,7 @@
  *   #wait PATH     writes the process id to PATH, and waits for a signal
  *   #until PATH    writes the process id to PATH.begun, and waits until PATH exists
  *   #load PATH     loads the library PATH, and writes its variable kiln_number
+ *   #unload PATH   does as #load, and closes the library again
  *   #die SIGNAL    ends the process by a signal */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -141,11 +142,11 @@ static int wait_for_file(const char *path)
     return 0;
 }
 
-static int load(const char *path, FILE *out)
+static int load(const char *path, bool closes, FILE *out)
 {
     void *library = dlopen(path, RTLD_NOW);
     const int *number = library ? dlsym(library, "kiln_number") : NULL;
-    return !number || fprintf(out, "%d\n", *number) < 0;
+    return !number || fprintf(out, "%d\n", *number) < 0 || (closes && dlclose(library));
 }
 
 /* Does what a line of the input says.  Returns 0, or an exit status. */
@@ -162,7 +163,9 @@ static int obey(const char *line, FILE *out)
     if (sscanf(line, "#until %1000s", word) == 1)
         return wait_for_file(word);
     if (sscanf(line, "#load %1000s", word) == 1)
-        return load(word, out);
+        return load(word, /* closes= */ false, out);
+    if (sscanf(line, "#unload %1000s", word) == 1)
+        return load(word, /* closes= */ true, out);
     if (sscanf(line, "#die %d", &number) == 1)
         return raise(number);
     if (sscanf(line, "#print %d", &number) == 1)

@@ -28,6 +28,7 @@ STORED, ANSWERED = "compiled here and stored", "answered by kilnd"
 UNKNOWN = "an option is unknown or has side effects, or there are more files"
 OUTPUT = "the output is not a plain file, or has other permissions than a new file"
 WRAPPED = "another program than the named compiler was started"
+LOST = "it opens a file or library whose path is not known"
 TIME = "the source contains the time of its compile, or may contain it"
 
 
@@ -431,6 +432,12 @@ def test_a_library_that_the_compiler_loads_late_counts(launcher):
         shutil.copy(HERE / f"number_{number}.so", library)
         wait_until("the clock to pass the file's time", lambda: is_old(library))
         assert launcher.check(CLANG, *HIP, "k.hip") == [STORED, ANSWERED]
+
+
+def test_a_compile_that_closes_a_library_again_is_not_stored(launcher):
+    """When the process ends, nobody knows which library it was."""
+    launcher.write("k.hip", f"#unload {HERE / 'number_1.so'}\nint k;\n")
+    assert launcher.check(CLANG, *HIP, "k.hip") == [LOST] * 2
 
 
 def test_a_temporary_file_does_not_matter(launcher):

@@ -105,9 +105,7 @@ static void replay_one(const struct replay *r, char kind, const char *path)
     if (kind == FILE_USE_OPEN && is_precompiled(path) && access(path, F_OK) == 0)
         files_refuse("it reads a precompiled header or module");
     switch (kind) {
-    case NOTE_LOST:
-        files_note_call((struct file_call){ NULL, -1, FILE_USE_OPEN, false }, "relative");
-        break;
+    case NOTE_LOST: files_refuse("it opens a file or library whose path is not known"); break;
     case NOTE_CHDIR: files_note_chdir(); break;
     case FILE_USE_RUN: note(FILE_USE_RUN, false, path); break;
     case FILE_USE_STAT:
