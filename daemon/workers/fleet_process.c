@@ -43,6 +43,7 @@ struct fleet_process {
     struct list sent;
     struct list ended; /* their done callbacks must still be called */
     unsigned out, children;
+    unsigned moves; /* how often a request has left its list */
     uint64_t next_id;
     bool is_stopped, is_closing;
     void (*closed)(void *context);
@@ -51,6 +52,7 @@ struct fleet_process {
 
 static void end_get(struct fleet_process *p, struct fleet_access *get, enum fleet_end end)
 {
+    p->moves++;
     list_remove(&get->link);
     get->end = end;
     list_append(&p->ended, &get->link);
@@ -186,6 +188,7 @@ static void send_requests(struct fleet_process *p)
         enum kiln_code rc = p->child ? send_get(p, get, &err) : KILN_UNAVAILABLE;
         if (rc == KILN_BUSY)
             return;
+        p->moves++;
         list_remove(&get->link);
         list_append(&p->sent, &get->link);
         if (!rc)
@@ -311,25 +314,28 @@ static void mark_slow(struct list *accesses, uint64_t now_ms)
         get->is_slow |= get->budget_ms && now_ms - get->began_ms >= get->budget_ms;
 }
 
-static struct fleet_access *find_slow(const struct list *accesses)
+/* Calls |slow| of the slow requests in the list, until a callback moves a request to another list,
+ * for example because it starts a request. Returns whether one did. */
+static bool call_slow(const struct fleet_process *p, const struct list *accesses)
 {
-    LIST_EACH (accesses, struct fleet_access, link, get)
-        if (get->is_slow && get->slow)
-            return get;
-    return NULL;
-}
-
-/* Calls |slow| of all slow requests in the list. The callback may start requests, which also
- * changes the lists. So each request is looked for from the beginning of the list. */
-static void note_slow(struct list *accesses, uint64_t now_ms)
-{
-    struct fleet_access *get;
-    mark_slow(accesses, now_ms);
-    while ((get = find_slow(accesses))) {
-        void (*slow)(struct fleet_access *) = get->slow;
+    const unsigned moves = p->moves;
+    LIST_EACH (accesses, struct fleet_access, link, get) {
+        void (*slow)(struct fleet_access *) = get->is_slow ? get->slow : NULL;
+        if (!slow)
+            continue;
         get->slow = NULL;
         slow(get);
+        if (p->moves != moves)
+            return true;
     }
+    return false;
+}
+
+static void note_slow(const struct fleet_process *p, struct list *accesses, uint64_t now_ms)
+{
+    mark_slow(accesses, now_ms);
+    while (call_slow(p, accesses))
+        ;
 }
 
 static void check_times(struct fleet_process *p)
@@ -340,8 +346,8 @@ static void check_times(struct fleet_process *p)
         end_all(p, FLEET_END_TIMED_OUT);
         return;
     }
-    note_slow(&p->sent, now_ms);
-    note_slow(&p->unsent, now_ms);
+    note_slow(p, &p->sent, now_ms);
+    note_slow(p, &p->unsent, now_ms);
 }
 
 static void on_timer(struct loop_timer *timer)
