@@ -315,7 +315,7 @@ static bool may_request(const struct engine *e)
 static bool is_requesting_for(const struct fleet_leases *leases, uid_t uid)
 {
     LIST_EACH (&leases->active, const struct fleet_query, link, query)
-        if (query->is_counted && query->turn_uid == uid)
+        if (query->is_counted && query->get.is_put && query->turn_uid == uid)
             return true;
     return false;
 }

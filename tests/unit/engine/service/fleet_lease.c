@@ -517,6 +517,23 @@ TEST_F(lease, more_users_hold_only_one_more_lease_each)
     finish_six(f);
 }
 
+TEST_F(lease, a_user_who_waits_for_another_host_may_hold_one_more_lease)
+{
+    f->users.engine.executor.slots = 1;
+    probe(f, FLEET_END_EXISTS);
+    for (unsigned i = 0; i < 3; i++) {
+        fetch(f, (const char *[]){ "0.cl", "1.cl", "2.cl" }[i]);
+        end_access(f, FLEET_END_DONE);
+    }
+    fetch_as(f, &f->users.bob, "b.cl");
+    end_access(f, FLEET_END_EXISTS);
+    assert_true(is_for(next_access(f), "v1/k/"));
+    unsigned before = count_requests(f);
+    fetch_as(f, &f->users.bob, "c.cl");
+    assert_int_equal(count_requests(f) - before, 1);
+    finish_six(f);
+}
+
 TEST_F(lease, users_take_turns_in_requesting_leases)
 {
     request_six(f);
