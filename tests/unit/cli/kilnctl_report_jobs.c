@@ -153,7 +153,6 @@ TEST_F(kilnctl_report_jobs, a_run_ends_after_its_last_answer)
     assert_says(json, "\"start\":1764288024,\"processes\":1,\"hosts\":1,\"cold\":false");
 }
 
-/* The second run used two of the three fetched kernels, and compiled a third one. */
 /* Slurm starts a prolog on each node, which prefetches before the node's processes start. */
 TEST_F(kilnctl_report_jobs, a_prefetch_on_a_further_host_begins_no_run)
 {
@@ -188,6 +187,7 @@ TEST_F(kilnctl_report_jobs, a_prefetch_that_starts_with_the_run_is_not_for_this_
     assert_int_equal(count_of(json, "\"prefetch\":"), 0);
 }
 
+/* The second run used two of the three fetched kernels, and compiled a third one. */
 TEST_F(kilnctl_report_jobs, a_run_after_a_prefetch_says_what_it_used)
 {
     write_trace(f, "1764288000-node7-1.trace",
