@@ -17,8 +17,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Time after a failure before the records are read again. */
+/* Time after a failure before the records are read again. Each further failure doubles the time, up
+ * to about an hour, because each attempt may request 32 MiB of packs. */
 #define RETRY_NS FLEET_REFRESH_NS
+#define DOUBLINGS_MAX 6u
 
 struct device {
     struct fleet_records *records;
@@ -28,6 +30,7 @@ struct device {
     struct digest taken; /* names the index whose records the host has; zeros: none */
     uint64_t taken_keys; /* number of the keys with which they were verified */
     uint64_t retry_ns;
+    unsigned failures; /* since the last success */
     uint64_t began_ns; /* when a client first named the device */
     bool is_busy;
     bool is_own;                /* a GPU of this host */
@@ -175,7 +178,11 @@ static void end_reading(struct device *d, bool failed)
 {
     fleet_statements_done(&d->statements);
     d->is_busy = false;
-    d->retry_ns = failed ? clock_monotonic_ns() + RETRY_NS : 0;
+    d->failures = failed ? d->failures + 1 : 0;
+    if (!failed)
+        return;
+    unsigned doublings = d->failures - 1 < DOUBLINGS_MAX ? d->failures - 1 : DOUBLINGS_MAX;
+    d->retry_ns = clock_monotonic_ns() + (RETRY_NS << doublings);
 }
 
 static void restated(struct tuning_change *change)
@@ -361,6 +368,14 @@ static bool has_news(const struct device *d)
                             d->taken_keys != tier_of(d)->keys_changes);
 }
 
+/* Returns whether the device must wait after a failure. Another index need not fail. */
+static bool is_paused(const struct device *d, uint64_t now_ns)
+{
+    const struct shard *shard = d->shard;
+    bool is_same = !shard->index || digest_equal(&shard->pointer.sha256, &d->index_sha256);
+    return d->failures > 0 && is_same && now_ns < d->retry_ns;
+}
+
 /* Devices are read one after the other, because each may need much memory. */
 static bool is_reading(const struct fleet_records *records)
 {
@@ -373,7 +388,7 @@ static bool is_reading(const struct fleet_records *records)
 static void tick_device(struct device *d, uint64_t now_ns)
 {
     d->shard->asked_ns = now_ns; /* so its index is kept up to date */
-    if (is_reading(d->records) || now_ns < d->retry_ns || !tuning_databases(d->records->engine))
+    if (is_reading(d->records) || is_paused(d, now_ns) || !tuning_databases(d->records->engine))
         return;
     if (!d->shard->index && d->taken_keys != tier_of(d)->keys_changes)
         begin_dropping(d);

@@ -414,6 +414,28 @@ TEST_F(records, a_damaged_pack_changes_nothing_and_is_read_again)
     expect_shown(f, 2, "SolverA", true);
 }
 
+/* refresh lets two minutes pass, so the fourth one is within a pause of four minutes. */
+TEST_F(records, a_pack_that_stays_damaged_is_read_after_longer_pauses)
+{
+    BUFFER_AUTO struct buffer whole = { 0 };
+    char path[512];
+    share(f, &f->signer, 1, 0.5);
+    compact(f);
+    share(f, &f->signer, 2, 0.5);
+    become_reader(f);
+    path_of_pack(f, path, &whole);
+    assert_int_equal(truncate(path, (off_t)whole.size - 1), 0);
+    want_device(f);
+    assert_int_equal(metric(f, "wrong-bytes"), 1);
+    for (unsigned i = 0; i < 4; i++)
+        refresh(f);
+    assert_int_equal(metric(f, "wrong-bytes"), 4);
+    must(fs_replace_file(path, buffer_view(&whole), 0644, &f->err), f->err);
+    compact(f);
+    refresh(f); /* within a pause of eight minutes, but there is another index */
+    expect_shown(f, 2, "SolverA", true);
+}
+
 /* The index key has signed the damaged pack. */
 TEST_F(records, a_damaged_block_is_refused_and_the_others_are_used)
 {
