@@ -61,7 +61,8 @@ static bool has_s3_label(const char *host)
     return false;
 }
 
-/* Customers' own servers also have names below amazonaws.com, but none with such a label. */
+/* Customers' own servers also have names below amazonaws.com. A load balancer may even have such a
+ * label, but its owner gets no certificate for its name. */
 static bool is_amazon(const struct url *store)
 {
     KILN_AUTO(text) char *host = host_of(store->text);
