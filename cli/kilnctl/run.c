@@ -62,6 +62,26 @@ static int create_report(char path[PATH_MAX], int *ret_fd, struct kiln_error *er
     return KILN_E_OK;
 }
 
+static volatile sig_atomic_t program; /* 0: it has ended, so another process may get its number */
+
+static void pass_signal(int number)
+{
+    if (program)
+        kill(program, number);
+}
+
+/* From now on, passes signals that end a job to the process |child|. */
+static void pass_signals(pid_t child)
+{
+    static const int passed[] = { SIGHUP, SIGTERM };
+    const struct sigaction pass = { .sa_handler = pass_signal, .sa_flags = SA_RESTART };
+    struct sigaction before;
+    program = child;
+    for (size_t i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
+        if (sigaction(passed[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+            sigaction(passed[i], &pass, NULL);
+}
+
 /* Runs the program until it ends.  Ignores SIGINT and SIGQUIT, which the terminal also sends to the
  * program, because the report must still be printed.  Does not ignore SIGCHLD, as a parent may have
  * arranged: the kernel would forget the program's status. */
@@ -69,6 +89,7 @@ static int run_program(const struct invocation *invocation, int *ret_status, str
 {
     const struct sigaction standard = { .sa_handler = SIG_DFL };
     struct sigaction before;
+    siginfo_t ended;
     sigaction(SIGCHLD, &standard, &before);
     pid_t child = fork();
     if (child == 0) {
@@ -79,8 +100,12 @@ static int run_program(const struct invocation *invocation, int *ret_status, str
     }
     if (child < 0)
         return cli_fail_errno(err, errno, "cannot start '%.500s'", invocation->words[0]);
+    pass_signals(child);
     signal(SIGINT, SIG_IGN);
     signal(SIGQUIT, SIG_IGN);
+    while (waitid(P_PID, (id_t)child, &ended, WEXITED | WNOWAIT) < 0 && errno == EINTR)
+        ;
+    program = 0;
     while (waitpid(child, ret_status, 0) < 0 && errno == EINTR)
         ;
     return KILN_E_OK;

@@ -487,6 +487,21 @@ def test_a_program_fails_under_kilnctl_even_if_the_ends_of_children_are_ignored(
     assert done.returncode == 1
 
 
+def test_a_signal_for_kilnctl_ends_the_program(job):
+    """For example, "timeout" and container runtimes send a signal only to the process they started.
+    """
+    begun = job.directory / "begun"
+    script = f"trap 'echo ended; exit 7' TERM; echo >{begun}; read x"
+    with subprocess.Popen([BUILD / "bin/kilnctl", "run", "--explain", "--", "sh", "-c", script],
+                          env=job.environment, text=True, stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        wait_until("the program to start", begun.exists)
+        process.terminate()
+        out, said = process.communicate(timeout=WAIT_MAX_S)
+    assert (process.returncode, out) == (7, "ended\n")
+    assert "loaded none of NVRTC" in said
+
+
 def test_kilnctl_explains_why_a_compile_was_not_answered(job):
     done = kilnctl_run(job, "--explain", "--", *job.command("--option", "--unheard-of", SOURCE))
     assert "1 without kilnd: an option is unknown or has side effects" in done.stderr
