@@ -3,8 +3,8 @@
 #include "common/base/clock.h"
 #include "common/base/fs.h"
 #include "engine/digest/sha256.h"
-#include "engine/transfer/fleet_ranges.h"
 #include "engine/transfer/fleet_serve.h"
+#include "engine/transfer/fleet_window.h"
 #include "engine/transfer/store_listing.h"
 
 #include <curl/curl.h>
@@ -31,10 +31,10 @@
 
 /* One HTTP request to the server, which answers one or several requests of kilnd. */
 struct exchange {
+    struct fleet_window window; /* first; what is read, or the body of an upload */
+    int socket;                 /* borrowed; to kilnd */
     CURL *curl;
     struct curl_slist *headers; /* owned */
-    struct fleet_range range;   /* the requests in it are owned */
-    struct buffer body;
     size_t sent;
     /* The put has a condition: the file must not exist or, for a replacement, must have a certain
      * tag. */
@@ -51,27 +51,36 @@ struct http_server {
     uint64_t provider_ns; /* before this time, the provider is not asked again */
     uint64_t provider_pause_ns;
     CURLM *multi;
+    struct list windows;    /* the ranges that are read ahead, the oldest first */
     bool has_no_conditions; /* the store refuses conditional requests */
 };
 
-static bool is_ranged(const struct exchange *x) { return x->range.end > x->range.first; }
+static bool is_ranged(const struct exchange *x)
+{
+    return x->window.range.end > x->window.range.first;
+}
 
-static uint64_t expected_size(const struct exchange *x) { return x->range.end - x->range.first; }
+static uint64_t expected_size(const struct exchange *x)
+{
+    return x->window.range.end - x->window.range.first;
+}
 
-static bool is_put(const struct exchange *x) { return x->range.requests->is_put; }
+static bool is_put(const struct exchange *x) { return x->window.range.requests->is_put; }
 
-static bool is_list(const struct exchange *x) { return x->range.requests->is_list; }
+static bool is_list(const struct exchange *x) { return x->window.range.requests->is_list; }
 
-static bool is_remove(const struct exchange *x) { return x->range.requests->is_remove; }
+static bool is_remove(const struct exchange *x) { return x->window.range.requests->is_remove; }
 
 static bool changes(const struct exchange *x) { return is_put(x) || is_remove(x); }
 
 static void destroy_exchange(struct exchange *x)
 {
+    if (list_holds(&x->window.link))
+        list_remove(&x->window.link);
     curl_easy_cleanup(x->curl);
     curl_slist_free_all(x->headers);
-    buffer_done(&x->body);
-    free(x->range.requests);
+    buffer_done(&x->window.body);
+    free(x->window.range.requests);
     free(x);
 }
 
@@ -93,17 +102,19 @@ static size_t on_body(char *data, size_t one, size_t size, void *context)
         return size;
     if (status != (is_ranged(x) ? 206 : 200))
         return status >= 300 ? size : CURL_WRITEFUNC_ERROR;
-    buffer_put(&x->body, data, size);
-    return x->body.failed ? CURL_WRITEFUNC_ERROR : size;
+    buffer_put(&x->window.body, data, size);
+    if (is_ranged(x) && !x->window.body.failed)
+        fleet_window_answer(&x->window, x->socket);
+    return x->window.body.failed ? CURL_WRITEFUNC_ERROR : size;
 }
 
 static size_t on_upload(char *to, size_t one, size_t size, void *context)
 {
     struct exchange *x = context;
     (void)one;
-    size_t left = x->body.size - x->sent;
+    size_t left = x->window.body.size - x->sent;
     size_t part = size < left ? size : left;
-    memcpy(to, x->body.data + x->sent, part);
+    memcpy(to, x->window.body.data + x->sent, part);
     x->sent += part;
     return part;
 }
@@ -112,7 +123,7 @@ static size_t on_upload(char *to, size_t one, size_t size, void *context)
 static int on_seek(void *context, curl_off_t offset, int origin)
 {
     struct exchange *x = context;
-    if (origin != SEEK_SET || offset < 0 || (uint64_t)offset > x->body.size)
+    if (origin != SEEK_SET || offset < 0 || (uint64_t)offset > x->window.body.size)
         return CURL_SEEKFUNC_FAIL;
     x->sent = (size_t)offset;
     return CURL_SEEKFUNC_OK;
@@ -122,7 +133,7 @@ static bool is_change_done(long status) { return status == 200 || status == 201 
 
 static bool is_read_done(const struct exchange *x, long status)
 {
-    return is_ranged(x) ? status == 206 && x->body.size == expected_size(x) : status == 200;
+    return status == (is_ranged(x) ? 206 : 200);
 }
 
 static enum fleet_end end_of_status(const struct exchange *x)
@@ -184,12 +195,12 @@ static void copy_tag(const struct exchange *x, char tag[FLEET_TAG_MAX])
 
 static void answer_list(const struct http_server *s, const struct exchange *x, enum fleet_end end)
 {
-    const struct fleet_request *request = x->range.requests;
+    const struct fleet_request *request = x->window.range.requests;
     struct fleet_answer answer = { .end = end };
     BUFFER_AUTO struct buffer names;
     buffer_init(&names, STORE_PAGE_MAX);
     if (end == FLEET_END_DONE &&
-        !store_page_read(buffer_view(&x->body), request->name, &names, answer.token))
+        !store_page_read(buffer_view(&x->window.body), request->name, &names, answer.token))
         answer.end = FLEET_END_MALFORMED;
     fleet_serve_answer(s->socket, request, answer, buffer_view(&names));
 }
@@ -202,24 +213,21 @@ static uint64_t wait_of(const struct exchange *x)
     return wait_s > 0 ? (uint64_t)wait_s : 0;
 }
 
-static void answer_exchange(const struct http_server *s, const struct exchange *x,
-                            enum fleet_end end)
+static void answer_exchange(const struct http_server *s, struct exchange *x, enum fleet_end end)
 {
     struct fleet_answer answer = { .end = end, .wait_s = end == FLEET_END_BUSY ? wait_of(x) : 0 };
     if (is_list(x)) {
         answer_list(s, x, end);
         return;
     }
-    if (!is_ranged(x) && !changes(x))
-        copy_tag(x, answer.tag);
-    for (size_t i = 0; i < x->range.count; i++) {
-        const struct fleet_request *request = &x->range.requests[i];
-        struct bytes content = buffer_view(&x->body);
-        if (end == FLEET_END_DONE && is_ranged(x))
-            content =
-                bytes_of(content.data + (request->offset - x->range.first), (size_t)request->size);
-        fleet_serve_answer(s->socket, request, answer, content);
+    if (is_ranged(x)) { /* the file has fewer bytes than its index says, if the end is DONE */
+        answer.end = end == FLEET_END_DONE ? FLEET_END_MALFORMED : end;
+        fleet_window_refuse(&x->window, s->socket, answer);
+        return;
     }
+    if (!changes(x))
+        copy_tag(x, answer.tag);
+    fleet_serve_answer(s->socket, x->window.range.requests, answer, buffer_view(&x->window.body));
 }
 
 /* Passes SSL_CERT_FILE and SSL_CERT_DIR to libcurl. OpenSSL alone would read these variables, but
@@ -257,7 +265,7 @@ static bool add_header(struct exchange *x, const char *text)
 
 static bool set_url(struct exchange *x, const struct url *root)
 {
-    const struct fleet_request *request = x->range.requests;
+    const struct fleet_request *request = x->window.range.requests;
     char text[STORE_URL_MAX];
     bool is_known = is_list(x) ? store_list_url(root, request->name, request->token, text)
                                : store_file_url(root, request->name, text);
@@ -269,8 +277,8 @@ static bool set_range(struct exchange *x)
     char text[48];
     if (!is_ranged(x))
         return true;
-    snprintf(text, sizeof(text), "%llu-%llu", (unsigned long long)x->range.first,
-             (unsigned long long)x->range.end - 1);
+    snprintf(text, sizeof(text), "%llu-%llu", (unsigned long long)x->window.range.first,
+             (unsigned long long)x->window.range.end - 1);
     return !curl_easy_setopt(x->curl, CURLOPT_RANGE, text);
 }
 
@@ -278,7 +286,7 @@ static bool set_range(struct exchange *x)
  * the tag only without them. */
 static bool set_condition(struct exchange *x)
 {
-    const struct fleet_request *request = x->range.requests;
+    const struct fleet_request *request = x->window.range.requests;
     char text[FLEET_TAG_MAX + 32];
     if (!x->is_conditional || (request->is_replace && !request->tag[0]))
         return true;
@@ -297,7 +305,7 @@ static bool set_upload(struct exchange *x)
     return set_condition(x) && add_header(x, "Content-Type: application/octet-stream") &&
            !curl_easy_setopt(curl, CURLOPT_UPLOAD, 1L) &&
            !curl_easy_setopt(curl, CURLOPT_EXPECT_100_TIMEOUT_MS, EXPECT_MS) &&
-           !curl_easy_setopt(curl, CURLOPT_INFILESIZE_LARGE, (curl_off_t)x->body.size) &&
+           !curl_easy_setopt(curl, CURLOPT_INFILESIZE_LARGE, (curl_off_t)x->window.body.size) &&
            !curl_easy_setopt(curl, CURLOPT_READFUNCTION, on_upload) &&
            !curl_easy_setopt(curl, CURLOPT_READDATA, x) &&
            !curl_easy_setopt(curl, CURLOPT_SEEKFUNCTION, on_seek) &&
@@ -313,7 +321,7 @@ static bool set_remove(struct exchange *x)
 static bool add_body_digest(struct exchange *x)
 {
     char hex[DIGEST_HEX_SIZE], text[DIGEST_HEX_SIZE + 32];
-    struct digest digest = sha256_of(is_put(x) ? buffer_view(&x->body) : bytes_of("", 0));
+    struct digest digest = sha256_of(is_put(x) ? buffer_view(&x->window.body) : bytes_of("", 0));
     digest_to_hex(&digest, hex);
     snprintf(text, sizeof(text), "x-amz-content-sha256: %s", hex);
     return add_header(x, text);
@@ -341,18 +349,19 @@ static bool set_signature(struct exchange *x, const struct store_credentials *c)
 
 static bool prepare_body(struct exchange *x)
 {
-    const struct fleet_request *request = x->range.requests;
+    const struct fleet_request *request = x->window.range.requests;
     struct kiln_err ignored = KILN_ERR_INIT;
     uint64_t size = is_put(x)      ? FLEET_PUT_SIZE_MAX
                     : is_ranged(x) ? expected_size(x)
                     : is_list(x)   ? STORE_PAGE_MAX
                                    : request->size_max;
-    buffer_init(&x->body, (size_t)size);
-    return !is_put(x) || fs_read_fd(request->fd, (size_t)size, &x->body, &ignored) == KILN_OK;
+    buffer_init(&x->window.body, (size_t)size);
+    return !is_put(x) ||
+           fs_read_fd(request->fd, (size_t)size, &x->window.body, &ignored) == KILN_OK;
 }
 
 /* Creates an exchange with a copy of the range's requests. Returns NULL if memory ran out. */
-static struct exchange *create_exchange(const struct fleet_range *range)
+static struct exchange *create_exchange(int socket, const struct fleet_range *range)
 {
     struct exchange *x = calloc(1, sizeof(*x));
     struct fleet_request *requests = calloc(range->count, sizeof(*requests));
@@ -362,8 +371,9 @@ static struct exchange *create_exchange(const struct fleet_range *range)
         return NULL;
     }
     memcpy(requests, range->requests, range->count * sizeof(*requests));
-    x->range = *range;
-    x->range.requests = requests;
+    x->window.range = *range;
+    x->window.range.requests = requests;
+    x->socket = socket;
     x->curl = curl_easy_init();
     return x;
 }
@@ -381,7 +391,7 @@ static bool add_exchange(const struct http_server *s, struct exchange *x)
  * in quotation marks. Returns false if there is no other condition. */
 static bool change_condition(struct http_server *s, struct exchange *x)
 {
-    const struct fleet_request *request = x->range.requests;
+    const struct fleet_request *request = x->window.range.requests;
     long status = status_of(x);
     if (!is_put(x) || !x->is_conditional)
         return false;
@@ -413,17 +423,18 @@ static bool send_again(struct http_server *s, struct exchange *x)
     return add_exchange(s, x);
 }
 
-static bool start_exchange(struct http_server *s, const struct fleet_range *range)
+/* Returns NULL if the exchange cannot be started. */
+static struct exchange *start_exchange(struct http_server *s, const struct fleet_range *range)
 {
-    struct exchange *x = create_exchange(range);
+    struct exchange *x = create_exchange(s->socket, range);
     if (!x)
-        return false;
+        return NULL;
     x->is_conditional = !s->has_no_conditions;
     if (x->curl && prepare_body(x) && set_options(x) && set_url(x, s->url) && set_range(x) &&
         add_exchange(s, x))
-        return true;
+        return x;
     destroy_exchange(x);
-    return false;
+    return NULL;
 }
 
 static void refuse_range(const struct http_server *s, const struct fleet_range *range,
@@ -434,29 +445,46 @@ static void refuse_range(const struct http_server *s, const struct fleet_range *
                            (struct bytes){ 0 });
 }
 
-static void start_range(struct http_server *s, const struct fleet_range *range)
+static void drop_windows(struct http_server *s, uint64_t now_ns)
 {
-    if (range->end - range->first > FLEET_RANGE_SIZE_MAX)
-        refuse_range(s, range, FLEET_END_MALFORMED);
-    else if (!start_exchange(s, range))
-        refuse_range(s, range, FLEET_END_BROKEN);
+    struct fleet_window *window;
+    while ((window = fleet_windows_oldest(&s->windows, now_ns)))
+        destroy_exchange((struct exchange *)(void *)window);
 }
 
+/* Starts an exchange, or answers its requests that there is none. */
+static void start_range(struct http_server *s, const struct fleet_range *range, bool is_window)
+{
+    bool is_huge = range->end - range->first > FLEET_RANGE_SIZE_MAX;
+    struct exchange *x = is_huge ? NULL : start_exchange(s, range);
+    if (!x)
+        refuse_range(s, range, is_huge ? FLEET_END_MALFORMED : FLEET_END_BROKEN);
+    else if (is_window)
+        list_append(&s->windows, &x->window.link);
+}
+
+/* Reads the files that no window has. A window that this function begins may also answer requests
+ * that follow in |requests|. */
 static void start_reads(struct http_server *s, struct fleet_request *requests, size_t count)
 {
+    size_t taken = 1;
+    drop_windows(s, clock_monotonic_ns());
     fleet_ranges_sort(requests, count);
-    while (count > 0) {
-        const struct fleet_range range = fleet_ranges_first(requests, count);
-        start_range(s, &range);
-        requests += range.count;
-        count -= range.count;
+    for (size_t i = 0; i < count; i += taken) {
+        taken = 1;
+        if (fleet_windows_take(&s->windows, s->socket, &requests[i]))
+            continue;
+        struct fleet_range range = fleet_ranges_first(&requests[i], count - i);
+        bool is_window = fleet_windows_extend(&s->windows, &range);
+        start_range(s, &range, is_window);
+        taken = range.count;
     }
 }
 
 static void start_put(struct http_server *s, struct fleet_request *request)
 {
     const struct fleet_range one = { .requests = request, .count = 1 };
-    start_range(s, &one);
+    start_range(s, &one, /* is_window= */ false);
     close(request->fd);
 }
 
@@ -493,6 +521,18 @@ static enum kiln_code take_requests(struct http_server *s, struct kiln_err *err)
     return rc;
 }
 
+/* Keeps the bytes of a window for later requests, and frees everything else. */
+static void end_exchange(struct exchange *x, enum fleet_end end)
+{
+    if (end != FLEET_END_DONE || !list_holds(&x->window.link)) {
+        destroy_exchange(x);
+        return;
+    }
+    curl_easy_cleanup(x->curl);
+    x->curl = NULL;
+    x->window.over_ns = clock_monotonic_ns();
+}
+
 static void end_exchanges(struct http_server *s)
 {
     CURLMsg *message;
@@ -504,8 +544,9 @@ static void end_exchanges(struct http_server *s)
         curl_multi_remove_handle(s->multi, x->curl);
         if (send_again(s, x))
             continue;
-        answer_exchange(s, x, end_of_transfer(x, failed));
-        destroy_exchange(x);
+        enum fleet_end end = end_of_transfer(x, failed);
+        answer_exchange(s, x, end);
+        end_exchange(x, end);
     }
 }
 
@@ -565,10 +606,12 @@ enum kiln_code fleet_serve_http(int socket, const struct fleet_source *source, s
                                   .provider = &source->provider,
                                   .credentials = source->credentials,
                                   .multi = curl_multi_init() };
+    list_init(&server.windows);
     if (!server.multi ||
         curl_multi_setopt(server.multi, CURLMOPT_MAX_HOST_CONNECTIONS, CONNECTIONS_MAX))
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for requests to the server");
     enum kiln_code rc = serve_requests(&server, err);
+    drop_windows(&server, UINT64_MAX);
     curl_multi_cleanup(server.multi);
     store_credentials_wipe(&server.credentials);
     return rc;

@@ -5,8 +5,10 @@
 #include "common/base/cleanup.h"
 #include "common/base/fs.h"
 #include "engine/transfer/fleet_serve.h"
+#include "engine/transfer/fleet_window.h"
 #include "tests/support/http_script.h"
 
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
@@ -39,7 +41,10 @@ struct fixture {
     const char *next;   /* what the server answers from its second request on; NULL: |head| */
     unsigned conflicts; /* number of requests that the server first answers with status 409 */
     size_t sent_max;    /* bytes of the body that the server sends */
-    unsigned ranges;    /* requests with a range */
+    /* The server sends this many bytes of a body, and the others after let_go; 0: all at once. */
+    size_t pause_at;
+    int gate[2];
+    unsigned ranges; /* requests with a range; use it with __atomic_load_n */
     /* The server also gives credentials, as EC2 does, which expire at this time. */
     const char *expiration;
     unsigned credentials; /* how many credentials it has given */
@@ -92,6 +97,21 @@ static void note_signer(struct fixture *f, const char *request)
     __atomic_store_n(&f->signer, signer, __ATOMIC_RELAXED);
 }
 
+static void send_body(struct fixture *f, int fd, const uint8_t *body, size_t size)
+{
+    char unused;
+    size_t begin = f->pause_at && f->pause_at < size ? f->pause_at : size;
+    http_send(fd, body, begin);
+    if (begin < size && read(f->gate[0], &unused, 1) == 0)
+        http_send(fd, body + begin, size - begin);
+}
+
+static void let_go(struct fixture *f)
+{
+    close(f->gate[1]);
+    f->gate[1] = -1;
+}
+
 static void answer_request(struct http_script *s, unsigned number, int fd)
 {
     struct fixture *f = s->context;
@@ -106,15 +126,16 @@ static void answer_request(struct http_script *s, unsigned number, int fd)
         return;
     }
     bool is_range = range && sscanf(range, "Range: bytes=%u-%u", &first, &last) == 2;
-    f->ranges += is_range;
+    __atomic_add_fetch(&f->ranges, is_range, __ATOMIC_RELAXED);
     if (answer) {
         http_say(fd, "%sConnection: close\r\n\r\n", answer);
         return;
     }
+    last = last < FILE_SIZE ? last : FILE_SIZE - 1;
     size_t size = last - first + 1;
     http_say(fd, "HTTP/1.1 %s\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n",
              is_range ? "206 Partial Content" : "200 OK", size);
-    http_send(fd, f->content + first, size < f->sent_max ? size : f->sent_max);
+    send_body(f, fd, f->content + first, size < f->sent_max ? size : f->sent_max);
 }
 
 static void start_server(struct fixture *f)
@@ -124,6 +145,7 @@ static void start_server(struct fixture *f)
     for (unsigned i = 0; i < FILE_SIZE; i++)
         f->content[i] = (uint8_t)(i * 7 + i / 256);
     f->sent_max = FILE_SIZE;
+    assert_int_equal(pipe2(f->gate, O_CLOEXEC), 0);
     f->server.context = f;
     f->server.answer = answer_request;
     http_script_start(&f->server);
@@ -155,7 +177,10 @@ TEAR_DOWN(tear_down)
     await_thread(f->thread, NULL);
     assert_int_equal(f->rc, KILN_OK);
     close(f->process);
+    if (f->gate[1] >= 0)
+        let_go(f);
     http_script_stop(&f->server);
+    close(f->gate[0]);
     url_done(&f->url);
 }
 
@@ -218,7 +243,89 @@ TEST_F(http, near_ranges_take_one_request)
     }
     http_script_stop(&f->server);
     assert_int_equal(f->server.requests, f->ranges);
-    assert_in_range(f->ranges, 1, 3); /* one, unless this thread was interrupted */
+    assert_in_range(f->ranges, 1, 2); /* one, unless this thread was interrupted */
+}
+
+static void expect_content(struct fixture *f, uint64_t id, size_t offset, size_t size)
+{
+    struct fleet_answer answer = receive(f);
+    assert_int_equal(answer.id, id);
+    expect_part(f, &answer, offset, size);
+}
+
+static void expect_requests(struct fixture *f, unsigned count)
+{
+    http_script_stop(&f->server);
+    assert_int_equal(f->server.requests, count);
+}
+
+TEST_F(http, requests_after_each_other_take_one_read)
+{
+    for (unsigned i = 0; i < 84; i++) {
+        ask(f, i, i * 10, 10);
+        expect_content(f, i, i * 10, 10);
+    }
+    expect_requests(f, 1);
+}
+
+TEST_F(http, requests_in_another_order_take_two_reads)
+{
+    ask(f, 100, 500, 10);
+    expect_content(f, 100, 500, 10);
+    for (unsigned i = 0; i < 99; i++) {
+        ask(f, i, 980 - i * 10, 10);
+        expect_content(f, i, 980 - i * 10, 10);
+    }
+    expect_requests(f, 2);
+}
+
+TEST_F(http, requests_during_a_read_take_no_other_read)
+{
+    f->pause_at = 50;
+    ask(f, 100, 0, 20);
+    expect_content(f, 100, 0, 20); /* although the read has not ended */
+    for (unsigned i = 0; i < 84; i++)
+        ask(f, i, 50 + i * 10, 10);
+    ask(f, 101, 20, 10);
+    expect_content(f, 101, 20, 10);
+    let_go(f);
+    for (unsigned i = 0; i < 84; i++)
+        expect_content(f, i, 50 + i * 10, 10);
+    expect_requests(f, 1);
+}
+
+TEST_F(http, a_read_that_fails_answers_all_its_requests)
+{
+    f->pause_at = 50;
+    f->sent_max = 60;
+    for (unsigned i = 0; i < 3; i++)
+        ask(f, i, i * 200, 20);
+    expect_content(f, 0, 0, 20);
+    ask(f, 3, 30, 10);
+    expect_content(f, 3, 30, 10);
+    let_go(f);
+    for (unsigned i = 1; i < 3; i++) {
+        struct fleet_answer answer = receive(f);
+        assert_int_equal(answer.id, i);
+        assert_int_equal(answer.end, FLEET_END_MALFORMED);
+    }
+    f->sent_max = FILE_SIZE;
+    ask(f, 4, 30, 10);
+    expect_content(f, 4, 30, 10);
+    expect_requests(f, 2);
+}
+
+static void set_passed(uint64_t ns) { __atomic_store_n(&passed_ns, ns, __ATOMIC_RELAXED); }
+
+/* Repeats the request, because the read may end only after its answer has come. */
+TEST_F(http, a_file_is_read_again_after_a_while)
+{
+    for (unsigned i = 0; i < 1000 && __atomic_load_n(&f->ranges, __ATOMIC_RELAXED) < 2; i++) {
+        set_passed(i * FLEET_WINDOW_NS);
+        ask(f, i, 0, 20);
+        expect_content(f, i, 0, 20);
+    }
+    expect_requests(f, 2);
 }
 
 TEST_F(http, statuses_are_told_apart)
@@ -295,8 +402,6 @@ TEST_F(http, a_huge_range_is_not_requested)
     http_script_stop(&f->server);
     assert_int_equal(f->server.requests, 0);
 }
-
-static void set_passed(uint64_t ns) { __atomic_store_n(&passed_ns, ns, __ATOMIC_RELAXED); }
 
 /* Reads a file. Returns the number of the credentials that signed the request. */
 static unsigned signer_of_next_read(struct fixture *f)
