@@ -25,9 +25,6 @@
  * doubles the pause, because all requests of kilnd wait during an attempt. */
 #define PROVIDER_PAUSE_NS 60000000000u
 #define PROVIDER_PAUSE_MAX_NS 3600000000000u
-/* Time in microseconds that kiln-transfer waits for more requests after the first one, so that it
- * can join them. kilnd sends the requests of one job immediately after each other. */
-#define LINGER_US 1000
 
 /* One HTTP request to the server, which answers one or several requests of kilnd. */
 struct exchange {
@@ -513,10 +510,6 @@ static enum kiln_code take_requests(struct http_server *s, struct kiln_err *err)
     if (!requests)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for requests of kilnd");
     enum kiln_code rc = read_requests(s, requests, &count, err);
-    if (!rc && count > 0) {
-        usleep(LINGER_US);
-        rc = read_requests(s, requests, &count, err);
-    }
     start_reads(s, requests, count);
     return rc;
 }
