@@ -172,8 +172,10 @@ static void on_slow(struct fleet_access *get)
     struct fleet_query *query;
     shard->is_slow = true;
     fleet_note_silence(shard->engine, shard->load_began_ns);
-    while ((query = LIST_POP(&shard->waiting, struct fleet_query, link)))
+    while ((query = LIST_POP(&shard->waiting, struct fleet_query, link))) {
+        tier_of(shard)->late++;
         query_give_up(query);
+    }
 }
 
 static enum fleet_fault open_index(struct fleet_opening *o, struct buffer *content)

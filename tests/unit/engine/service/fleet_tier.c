@@ -117,6 +117,16 @@ TEST_F(fleet, a_slow_index_lets_the_compile_begin)
     serve_all(f); /* the late index is still accepted */
 }
 
+TEST_F(fleet, look_ups_that_a_slow_index_delayed_are_counted_as_late)
+{
+    fetch_cold(f, "a.cl");
+    fetch_program(&f->users.ann, 8, "b.cl");
+    fake_executor_fleet_slow(next_get(f));
+    assert_int_equal(test_caller_metric(&f->users.admin, "kiln_fleet_late_total"), 2);
+    finish_compiles(&f->users, bytes_of_text("object"));
+    serve_all(f);
+}
+
 TEST_F(fleet, after_a_slow_answer_nobody_waits)
 {
     fetch_cold(f, "a.cl");
