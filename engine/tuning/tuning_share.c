@@ -3,6 +3,7 @@
 
 #include "engine/tuning/tuning_record.h"
 
+#include <endian.h>
 #include <string.h>
 
 #define FORMAT "kiln-fleet-tuning-1"
@@ -13,10 +14,18 @@ bool tuning_row_is_of_fleet(const struct tuning_row *row)
     return library && strncmp(library, TUNING_FLEET_ORIGIN, strlen(TUNING_FLEET_ORIGIN)) == 0;
 }
 
-void tuning_share_begin(struct buffer *block)
+void tuning_share_begin(struct buffer *block, const char *series)
 {
     buffer_clear(block);
     buffer_put_sized(block, bytes_of_text(FORMAT));
+    buffer_put_u64(block, 0);
+    buffer_put_sized(block, bytes_of_text(series));
+}
+
+void tuning_share_set_time(struct buffer *block, uint64_t time)
+{
+    const uint64_t stored = htole64(time);
+    memcpy(block->data + sizeof(uint32_t) + strlen(FORMAT), &stored, sizeof(stored));
 }
 
 static size_t pick_own(const struct tuning_row *rows, size_t count, struct tuning_row *ret_own)
@@ -58,7 +67,10 @@ bool tuning_share_open(struct tuning_share *share, struct bytes block, const cha
 {
     share->database_id = database_id;
     share->left = reader_of(block);
-    return bytes_equal_text(reader_sized(&share->left), FORMAT);
+    bool is_block = bytes_equal_text(reader_sized(&share->left), FORMAT);
+    (void)reader_u64(&share->left);
+    (void)reader_sized(&share->left);
+    return is_block && !share->left.failed;
 }
 
 static bool take_backend(struct tuning_share *share, struct bytes backend)

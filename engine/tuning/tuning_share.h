@@ -16,8 +16,11 @@
 #define TUNING_FLEET_ORIGIN "fleet:"
 bool tuning_row_is_of_fleet(const struct tuning_row *row);
 
-/* Begins a block. */
-void tuning_share_begin(struct buffer *block);
+/* Begins a block, which has the time 0. The series and the time make the digests of blocks with the
+ * same records different. */
+void tuning_share_begin(struct buffer *block, const char *series);
+/* |block| must be one that tuning_share_begin has begun without running out of memory. */
+void tuning_share_set_time(struct buffer *block, uint64_t time);
 /* Appends the record's entries that this host has itself, and counts them in |ret_entries|. Appends
  * nothing if there are none. Leaves out which user measured an entry. */
 KILN_MUST_CHECK enum kiln_code tuning_share_add(struct buffer *block,

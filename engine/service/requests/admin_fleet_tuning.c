@@ -3,6 +3,8 @@
  * host. kilnctl then signs these records. */
 #include "common/base/clock.h"
 #include "common/base/fs.h"
+#include "engine/digest/sha256.h"
+#include "engine/service/fleet/fleet_blocks.h"
 #include "engine/service/fleet/fleet_tuning.h"
 #include "engine/service/tuning/tuning_query.h"
 #include "engine/tuning/tuning_record.h"
@@ -35,14 +37,16 @@ struct sharing {
     struct group groups[GROUPS_MAX];
     size_t group_count, at;
     char series[FLEET_SERIES_SIZE];
-    unsigned part;          /* blocks of this device so far */
-    struct buffer last_key; /* owned; of the group's record that was added last */
-    struct buffer block;    /* owned */
-    struct buffer record;   /* owned */
-    size_t block_entries;   /* entries in |block| */
-    struct codec *codec;    /* owned */
-    char path[PATH_MAX];    /* of the file; "": none yet */
-    int fd;                 /* owned; valid if |path| is set */
+    struct fleet_blocks blocks; /* owned; what the host exported before, and exports now */
+    struct buffer last_key;     /* owned; of the group's record that was added last */
+    struct buffer block;        /* owned */
+    char block_series[SERIES_TEXT];
+    unsigned part;        /* number of |block| among those of its device */
+    struct buffer record; /* owned */
+    size_t block_entries; /* entries in |block| */
+    struct codec *codec;  /* owned */
+    char path[PATH_MAX];  /* of the file; "": none yet */
+    int fd;               /* owned; valid if |path| is set */
     uint64_t size, end_ns, records, entries, left_out;
     enum kiln_code rc;
     struct kiln_err *err;
@@ -111,25 +115,57 @@ static enum kiln_code append_record(struct tuning_query *query, struct sharing *
     return rc ? rc : fs_write_all(s->fd, buffer_view(&s->record), s->err);
 }
 
-/* Writes the block as one record, and begins the next block. */
+static void begin_block(struct sharing *s, unsigned part)
+{
+    s->part = part;
+    s->block_entries = 0;
+    snprintf(s->block_series, sizeof(s->block_series), "%s-%u", s->series, part);
+    tuning_share_begin(&s->block, s->block_series);
+}
+
+/* Writes the block as one record. */
+static enum kiln_code write_block(struct tuning_query *query, struct sharing *s,
+                                  struct fleet_block *block)
+{
+    struct fleet_tuning_claim claim = { .database_id = block->database_id,
+                                        .series = s->block_series };
+    if (s->block.failed)
+        return kiln_fail(s->err, KILN_NO_MEMORY, "cannot share records: out of memory");
+    block->content = sha256_of(buffer_view(&s->block));
+    enum kiln_code rc = fleet_blocks_note(&s->blocks, block, clock_wall_s(), &claim.time, s->err);
+    if (rc)
+        return rc;
+    tuning_share_set_time(&s->block, claim.time);
+    buffer_clear(&s->record);
+    rc = fleet_tuning_record(s->codec, &claim, buffer_view(&s->block), &s->record, s->err);
+    return rc ? rc : append_record(query, s);
+}
+
+/* Writes the block, unless it is empty, and begins the next block. */
 static enum kiln_code end_block(struct tuning_query *query, struct sharing *s)
 {
-    char series[SERIES_TEXT];
-    snprintf(series, sizeof(series), "%s-%u", s->series, s->part);
-    const struct fleet_tuning_claim claim = { .database_id = s->groups[s->at].database_id,
-                                              .series = series,
-                                              .time = clock_wall_s() };
+    struct fleet_block block = { .part = s->part };
     if (s->block_entries == 0)
         return KILN_OK;
-    buffer_clear(&s->record);
-    enum kiln_code rc =
-        fleet_tuning_record(s->codec, &claim, buffer_view(&s->block), &s->record, s->err);
-    if (!rc)
-        rc = append_record(query, s);
-    s->part++;
+    snprintf(block.database_id, sizeof(block.database_id), "%s", s->groups[s->at].database_id);
+    enum kiln_code rc = write_block(query, s, &block);
     s->entries += s->block_entries;
-    s->block_entries = 0;
-    tuning_share_begin(&s->block);
+    begin_block(s, s->part + 1);
+    return rc;
+}
+
+/* Writes empty blocks, which replace those that the host no longer has. */
+static enum kiln_code empty_old_blocks(struct tuning_query *query, struct sharing *s)
+{
+    enum kiln_code rc = KILN_OK;
+    for (size_t i = 0; !rc && i < s->blocks.count; i++) {
+        struct fleet_block block = s->blocks.list[i];
+        bool is_wanted = !s->database_id[0] || strcmp(block.database_id, s->database_id) == 0;
+        if (block.is_current || !is_wanted)
+            continue;
+        begin_block(s, block.part);
+        rc = write_block(query, s, &block);
+    }
     return rc;
 }
 
@@ -194,7 +230,7 @@ static enum kiln_code add_group(struct tuning_query *query, struct sharing *s,
     buffer_clear(&s->last_key);
     if (!is_same_device(s)) {
         rc = end_block(query, s);
-        s->part = 0;
+        begin_block(s, 0);
     }
     s->at++;
     return rc;
@@ -206,20 +242,26 @@ static enum kiln_code begin_sharing(struct tuning_query *query, struct sharing *
     buffer_init(&s->last_key, TUNING_KEY_MAX);
     buffer_init(&s->block, BLOCK_MAX);
     buffer_init(&s->record, FLEET_RECORD_MAX);
-    tuning_share_begin(&s->block);
     if (!directory)
         return kiln_fail(s->err, KILN_UNSUPPORTED, "this program stores no records on disk");
     enum kiln_code rc = codec_create(&s->codec, s->err);
-    return rc ? rc : fleet_tuning_series(directory, s->series, s->err);
+    if (!rc)
+        rc = fleet_tuning_series(directory, s->series, s->err);
+    if (!rc)
+        begin_block(s, 0);
+    return rc ? rc : fleet_blocks_read(directory, &s->blocks, s->err);
 }
 
 static enum kiln_code end_sharing(struct tuning_query *query, struct sharing *s)
 {
     uint64_t bytes = 0;
     struct json *answer = query->base.answer;
+    enum kiln_code rc = empty_old_blocks(query, s);
+    if (!rc && s->blocks.count > 0)
+        rc = fleet_blocks_write(&s->blocks, tuning_directory(query->base.engine), s->err);
     json_set_u64(answer, "records", s->records);
     json_set_u64(answer, "entries", s->entries);
-    return s->path[0] ? tuning_query_send_file(query, s->path, &bytes, s->err) : KILN_OK;
+    return rc || !s->path[0] ? rc : tuning_query_send_file(query, s->path, &bytes, s->err);
 }
 
 static enum kiln_code work_sharing(struct tuning_query *query, struct tuning *tuning,
@@ -253,6 +295,7 @@ static void sharing_done(void *state)
         fd_close(&s->fd);
     }
     codec_destroy(s->codec);
+    fleet_blocks_done(&s->blocks);
     buffer_done(&s->last_key);
     buffer_done(&s->block);
     buffer_done(&s->record);

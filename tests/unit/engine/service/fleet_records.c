@@ -69,14 +69,25 @@ static uint64_t push_as(struct fleet_users *f, const struct fleet_signer *signer
     return pushing.added;
 }
 
-static void forget_host(struct fleet_users *f)
+static void remove_records(struct fleet_users *f)
 {
-    char path[512];
     json_destroy(test_caller_ask(&f->users.admin, MESSAGE_tuning_remove,
                                  "{\"tier\":\"host\",\"all\":true}"));
     run_tasks(f);
-    snprintf(path, sizeof(path), "%s/fleet-series", f->users.engine.options.state_directory);
+}
+
+static void forget_file(struct fleet_users *f, const char *name)
+{
+    char path[512];
+    snprintf(path, sizeof(path), "%s/%s", f->users.engine.options.state_directory, name);
     (void)unlink(path);
+}
+
+static void forget_host(struct fleet_users *f)
+{
+    remove_records(f);
+    forget_file(f, "fleet-series");
+    forget_file(f, "fleet-blocks");
 }
 
 static void become_reader(struct fleet_users *f)
@@ -231,7 +242,7 @@ static void restate_samples(struct fleet_users *f, struct bytes record, uint32_t
     assert_true(fleet_record_read(record, &exported));
     must(codec_unpack(codec, &exported.packed, &raw, &f->err), f->err);
     assert_true(share && tuning_share_open(share, raw, ID));
-    tuning_share_begin(&block);
+    tuning_share_begin(&block, "many");
     while (tuning_share_next(share) == TUNING_SHARE_RECORD) {
         for (size_t i = 0; i < share->count; i++)
             share->rows[i].measured.samples = samples;
@@ -317,6 +328,53 @@ TEST_F(records, a_newer_block_of_a_host_replaces_the_older)
     want_device(f);
     expect_shown(f, 1, "SolverB", true);
     expect_shown(f, 1, "\"samples\":5", true);
+}
+
+TEST_F(records, records_that_hosts_no_longer_have_leave_the_fleet)
+{
+    for (int host = 0; host < 2; host++) { /* both in the same second */
+        put_host(f, 1, host ? "SolverB" : "SolverA", 0.5);
+        assert_int_equal(push_as(f, &f->signer), 1);
+        compact(f);
+        remove_records(f);
+        assert_int_equal(push_as(f, &f->signer), 1);
+        assert_int_equal(push_as(f, &f->signer), 0);
+        forget_host(f);
+    }
+    compact(f);
+    become_reader(f);
+    want_device(f);
+    expect_shown(f, 1, "Solver", false);
+    assert_int_equal(metric(f, "malformed"), 0);
+}
+
+/* The tree still has the file of the first block, which is older than the second block. */
+TEST_F(records, content_that_a_host_had_before_replaces_the_newer_block)
+{
+    put_host(f, 1, "SolverA", 0.5);
+    push_as(f, &f->signer);
+    compact(f);
+    put_host(f, 2, "SolverB", 0.4);
+    push_as(f, &f->signer);
+    compact(f);
+    json_destroy(test_caller_ask(&f->users.admin, MESSAGE_tuning_remove,
+                                 "{\"tier\":\"host\",\"solver\":\"SolverB\"}"));
+    run_tasks(f);
+    push_as(f, &f->signer);
+    compact(f);
+    forget_host(f);
+    become_reader(f);
+    want_device(f);
+    expect_shown(f, 1, "SolverA", true);
+    expect_shown(f, 2, "SolverB", false);
+}
+
+TEST_F(records, a_block_that_did_not_change_is_not_written_again)
+{
+    put_host(f, 1, "SolverA", 0.5);
+    assert_int_equal(push_as(f, &f->signer), 1);
+    second += 1000;
+    assert_int_equal(push_as(f, &f->signer), 0);
 }
 
 /* A host whose clock was wrong has pushed, and its block is in the index. */
