@@ -126,13 +126,11 @@ const struct command command_fleet_gc = {
     .summary = "delete files of the fleet's tree that no host needs",
     .help =
         "Deletes from the fleet's tree, in the directory DIR or in an S3 store (see 'fleet\n"
-        "compact'): loose kernels that the current index has, leases, and incomplete files, each "
-        "a\n"
-        "day after it was written; indices 90 days after they were replaced; and packs that no\n"
-        "other index names, if they are at least as old.  Of the loose kernels that no index "
-        "has,\n"
-        "deletes only those that no host can use, because their key is revoked, or because their\n"
-        "signature is wrong.  Do not run it while 'fleet compact' runs.  Needs no kilnd.",
+        "compact'): loose kernels, a day after they were packed; leases and incomplete files, a\n"
+        "day after they were written; indices, 90 days after they were replaced; and packs that\n"
+        "no other index names, if they are at least as old.  Of the loose kernels that no index\n"
+        "has, deletes only those that no host can use, because their key is revoked, or because\n"
+        "their signature is wrong.  Do not run it while 'fleet compact' runs.  Needs no kilnd.",
     .least_words = 1,
     .most_words = 1,
     .options = options,

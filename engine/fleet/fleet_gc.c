@@ -40,6 +40,8 @@ struct collection {
     struct codec *codec;  /* owned */
     struct digest *packs; /* owned; packs of the indices that are kept, sorted */
     size_t pack_count, pack_capacity;
+    struct digest *fresh; /* owned; packs that hosts may not use yet, sorted */
+    size_t fresh_count, fresh_capacity;
     bool has_index; /* an index of the tree was verified; otherwise, all packs are kept */
     /* The members below describe the shard that is being examined. */
     const char *shard_id;
@@ -202,6 +204,19 @@ static int by_time(const void *a, const void *b)
 {
     const struct index_file *x = a, *y = b;
     return (x->modified > y->modified) - (x->modified < y->modified);
+}
+
+static int by_digest(const void *a, const void *b) { return memcmp(a, b, DIGEST_SIZE); }
+
+static void sort_digests(struct digest *list, size_t count)
+{
+    if (count > 0)
+        qsort(list, count, sizeof(*list), by_digest);
+}
+
+static bool has_digest(const struct digest *sorted, size_t count, const struct digest *digest)
+{
+    return count > 0 && bsearch(digest, sorted, count, sizeof(*sorted), by_digest);
 }
 
 static enum kiln_code keep_packs(struct collection *c, const struct fleet_index *index,
@@ -380,6 +395,13 @@ static enum kiln_code judge_batch(struct collection *c, struct kiln_err *err)
     return rc;
 }
 
+/* Returns whether the record was packed so lately that hosts may still use the previous index. */
+static bool is_fresh(const struct collection *c, const struct fleet_place *place)
+{
+    const struct fleet_pack pack = fleet_index_pack(c->current, place->pack);
+    return has_digest(c->fresh, c->fresh_count, &pack.sha256);
+}
+
 static enum kiln_code judge_loose(struct collection *c, const struct seen_file *file,
                                   struct kiln_err *err)
 {
@@ -388,7 +410,7 @@ static enum kiln_code judge_loose(struct collection *c, const struct seen_file *
     if (!read_name(file, "", &key))
         return KILN_OK;
     if (c->current && fleet_index_find(c->current, &key, &place))
-        return age_of(c, file->modified) >= FLEET_GC_GRACE_S
+        return age_of(c, file->modified) >= FLEET_GC_GRACE_S && !is_fresh(c, &place)
                    ? discard(c, file, FLEET_WASTE_LOOSE, err)
                    : KILN_OK;
     struct seen_file *unpacked = &c->unpacked[c->unpacked_count++];
@@ -459,16 +481,25 @@ static enum kiln_code visit_leases(struct collection *c, const struct seen_file 
     return file->is_directory ? each_file(c, file->name, judge_lease, err) : KILN_OK;
 }
 
-static int by_digest(const void *a, const void *b) { return memcmp(a, b, DIGEST_SIZE); }
+static enum kiln_code note_fresh(struct collection *c, const struct digest *pack,
+                                 struct kiln_err *err)
+{
+    if (!ARRAY_RESERVE(c->fresh, c->fresh_count, c->fresh_capacity, 64))
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the names of packs");
+    c->fresh[c->fresh_count++] = *pack;
+    return KILN_OK;
+}
 
 static enum kiln_code judge_pack(struct collection *c, const struct seen_file *file,
                                  struct kiln_err *err)
 {
     struct digest sha256;
-    if (!read_name(file, ".pack", &sha256) || c->all->unverified > 0 || !c->has_index ||
-        age_of(c, file->modified) < c->all->unused_s ||
-        (c->pack_count > 0 &&
-         bsearch(&sha256, c->packs, c->pack_count, sizeof(c->packs[0]), by_digest)))
+    if (!read_name(file, ".pack", &sha256))
+        return KILN_OK;
+    if (age_of(c, file->modified) < FLEET_GC_GRACE_S)
+        return note_fresh(c, &sha256, err);
+    if (c->all->unverified > 0 || !c->has_index || age_of(c, file->modified) < c->all->unused_s ||
+        has_digest(c->packs, c->pack_count, &sha256))
         return KILN_OK;
     return discard(c, file, FLEET_WASTE_PACK, err);
 }
@@ -476,10 +507,10 @@ static enum kiln_code judge_pack(struct collection *c, const struct seen_file *f
 static enum kiln_code collect(struct collection *c, struct kiln_err *err)
 {
     enum kiln_code rc = each_file(c, "v1/i", visit_indices, err);
-    if (!rc && c->pack_count > 0)
-        qsort(c->packs, c->pack_count, sizeof(c->packs[0]), by_digest);
+    sort_digests(c->packs, c->pack_count);
     if (!rc)
         rc = each_file(c, "v1/p", judge_pack, err);
+    sort_digests(c->fresh, c->fresh_count);
     if (!rc)
         rc = each_file(c, "v1/k", visit_loose, err);
     return rc ? rc : each_file(c, "v1/l", visit_leases, err);
@@ -494,6 +525,7 @@ enum kiln_code fleet_gc(struct fleet_gc *gc, struct kiln_err *err)
     forget_shard(&c);
     codec_destroy(c.codec);
     free(c.packs);
+    free(c.fresh);
     free(c.indices);
     return rc;
 }

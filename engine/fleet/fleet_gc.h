@@ -9,9 +9,10 @@
 #include "engine/fleet/fleet_store.h"
 #include "engine/fleet/fleet_trust.h"
 
-/* Minimum age of the loose records, leases and temporary files that are deleted. Hosts need these
- * files for a much shorter time. A host needs a packed kernel's loose record until it reads the new
- * index, which takes some minutes. It waits less than a minute for another host's kernel. */
+/* Minimum age of the loose records, leases and temporary files that are deleted, and of the pack
+ * that has a loose record's kernel, too. Hosts need these files for a much shorter time. A host
+ * needs a packed kernel's loose record until it reads the new index, which takes some minutes. It
+ * waits less than a minute for another host's kernel. */
 #define FLEET_GC_GRACE_S 86400u
 #define FLEET_GC_UNUSED_S (90u * 86400u)
 

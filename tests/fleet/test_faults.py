@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import tempfile
 import threading
+import time
 import unittest
 from typing import Any
 
@@ -185,7 +186,9 @@ class Fleet(unittest.TestCase):
         old = next(iter(self.loose()))
         record = old.read_bytes()
         self.addCleanup(old.write_bytes, record)
-        os.utime(old, (1, 1))
+        two_days_ago = time.time() - 2 * 86400
+        for path in [old, *self.tree.glob("v1/p/*")]:
+            os.utime(path, (two_days_ago, two_days_ago))
         dry = self.kilnctl_fleet("gc", "--dry-run")
         self.assertEqual([entry["kind"] for entry in dry["files"]], ["loose"])
         self.assertTrue(old.exists())

@@ -209,6 +209,22 @@ static void set_age(struct fixture *f, const char *name, unsigned days)
     assert_int_equal(utimensat(f->root, name, times, 0), 0);
 }
 
+/* A host may still use the previous index. */
+TEST_F(gc, a_record_that_was_packed_less_than_a_day_ago_is_kept)
+{
+    char kernel[FLEET_NAME_MAX], block[FLEET_NAME_MAX];
+    loose_name(1, kernel);
+    push(f, 1);
+    push_block(f, "block", 1, block);
+    set_age(f, kernel, 2);
+    set_age(f, block, 2);
+    compact(f);
+    collect(f, 0, /* dry_run= */ false);
+    assert_int_equal(f->found, 0);
+    collect(f, 1, /* dry_run= */ false);
+    assert_int_equal(f->gc.files[FLEET_WASTE_LOOSE], 2);
+}
+
 /* The compaction refused the block, because its signer was not trusted then. */
 TEST_F(gc, a_block_that_was_only_refused_is_kept)
 {
