@@ -174,6 +174,7 @@ struct fleet_tier {
     bool is_broken;
     bool is_busy;       /* it fails because it has asked for fewer requests */
     bool is_trying;     /* while the store fails: an attempt has not ended */
+    uint64_t tried_ns;  /* when the last attempt began */
     uint64_t broken_ns; /* when the store began to fail */
     uint64_t pause_ns, retry_ns;
     uint64_t answered_ns; /* when the store last answered */
@@ -204,7 +205,8 @@ void fleet_epochs_save(struct engine *e);
 /* Returns how long the store is left alone if it wants to be left alone for |wait_s| seconds. */
 uint64_t fleet_busy_ns(uint64_t wait_s);
 /* Treats the store as broken if it has answered no access since |began_ns|. Call this function when
- * an access that began at that time is slow. */
+ * an access that began at that time is slow. If the access is an attempt, the attempt has failed.
+ */
 void fleet_note_silence(struct engine *e, uint64_t began_ns);
 /* Call this function when a request tries a store that fails. */
 void fleet_note_attempt(struct fleet_tier *tier, uint64_t now_ns);

@@ -253,7 +253,9 @@ bool fleet_access_ended(struct engine *e, const struct fleet_access *get)
 
 void fleet_note_silence(struct engine *e, uint64_t began_ns)
 {
-    if (e->fleet->answered_ns < began_ns && !e->fleet->is_broken)
+    const struct fleet_tier *tier = e->fleet;
+    bool is_attempt = tier->is_trying && began_ns >= tier->tried_ns;
+    if (tier->answered_ns < began_ns && (!tier->is_broken || is_attempt))
         break_tier(e, PAUSE_MIN_NS);
 }
 
@@ -269,6 +271,7 @@ void fleet_note_fault(struct engine *e, enum fleet_fault fault, const char *what
 void fleet_note_attempt(struct fleet_tier *tier, uint64_t now_ns)
 {
     tier->is_trying = true;
+    tier->tried_ns = now_ns;
     tier->retry_ns = now_ns + jitter_shorten(tier->pause_ns);
 }
 

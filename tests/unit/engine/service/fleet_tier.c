@@ -251,6 +251,24 @@ TEST_F(fleet, requests_that_fail_together_count_as_one_failure)
     assert_int_equal(tier->pause_ns, 120ull * SECOND_NS);
 }
 
+TEST_F(fleet, a_slow_attempt_to_reach_a_store_that_failed_has_failed)
+{
+    fail_store(f, FLEET_END_UNREACHABLE, 0);
+    struct fleet_tier *tier = f->users.engine.engine->fleet;
+    passed_ns += 60ull * SECOND_NS;
+    engine_tick(f->users.engine.engine);
+    fake_executor_fleet_slow(next_get(f));
+    assert_int_equal(tier->pause_ns, 120ull * SECOND_NS);
+    assert_in_range(retry_in_ns(f), 55ull * SECOND_NS, 120ull * SECOND_NS);
+    serve_all(f);
+    assert_false(fleet_tier_is_up(tier));
+    passed_ns += 120ull * SECOND_NS;
+    engine_tick(f->users.engine.engine);
+    serve_all(f);
+    assert_true(fleet_tier_is_up(tier));
+    assert_int_equal(tier->pause_ns, 0);
+}
+
 TEST_F(fleet, a_busy_store_is_left_alone_and_counted_apart)
 {
     fail_store(f, FLEET_END_BUSY, 0);
