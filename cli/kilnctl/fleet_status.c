@@ -10,9 +10,10 @@
 
 static const struct column fact_columns[] = { { NULL, ALIGN_LEFT }, { NULL, ALIGN_LEFT } };
 static const struct column shard_columns[] = {
-    { "TARGET", ALIGN_LEFT },  { "TOOLCHAIN", ALIGN_LEFT }, { "EPOCH", ALIGN_RIGHT },
-    { "AGE", ALIGN_RIGHT },    { "KERNELS", ALIGN_RIGHT },  { "PACKS", ALIGN_RIGHT },
-    { "MEMORY", ALIGN_RIGHT }, { "CHECKED", ALIGN_RIGHT },  { "STATE", ALIGN_LEFT },
+    { "TARGET", ALIGN_LEFT }, { "TOOLCHAIN", ALIGN_LEFT }, { "EPOCH", ALIGN_RIGHT },
+    { "AGE", ALIGN_RIGHT },   { "KERNELS", ALIGN_RIGHT },  { "BLOCKS", ALIGN_RIGHT },
+    { "PACKS", ALIGN_RIGHT }, { "MEMORY", ALIGN_RIGHT },   { "CHECKED", ALIGN_RIGHT },
+    { "STATE", ALIGN_LEFT },
 };
 #define SHARD_COLUMNS (sizeof(shard_columns) / sizeof(shard_columns[0]))
 
@@ -137,18 +138,26 @@ static void add_age(struct table *table, const struct json *shard)
     table_cell(table, "%s", units_seconds(now > time ? (double)(now - time) : 0, age));
 }
 
+static void add_count(struct table *table, const struct json *shard, const char *name)
+{
+    char text[UNITS_TEXT_MAX];
+    bool has_count = json_get(shard, name) != NULL;
+    table_cell(table, "%s", has_count ? units_count(json_get_u64(shard, name, 0), text) : "-");
+}
+
 static void add_index(struct table *table, const struct json *shard)
 {
     char text[UNITS_TEXT_MAX];
     if (!json_get(shard, "epoch")) {
-        for (size_t i = 0; i < 5; i++)
+        for (size_t i = 0; i < 6; i++)
             table_cell(table, "-");
         return;
     }
     table_cell(table, "%llu", (unsigned long long)json_get_u64(shard, "epoch", 0));
     add_age(table, shard);
-    table_cell(table, "%s", units_count(json_get_u64(shard, "kernels", 0), text));
-    table_cell(table, "%s", units_count(json_get_u64(shard, "packs", 0), text));
+    add_count(table, shard, "kernels");
+    add_count(table, shard, "blocks");
+    add_count(table, shard, "packs");
     table_cell(table, "%s", units_size(json_get_u64(shard, "memory_bytes", 0), text));
 }
 
@@ -203,6 +212,7 @@ const struct command command_fleet_status = {
         "Prints whether the store of the fleet's tree works, the last error, whether leases are\n"
         "used, the trusted keys, the uploads, and how requests ended since kilnd started.  Then,\n"
         "for each target and toolchain that jobs of this host used: the epoch and the age of the\n"
-        "index, its kernels and packs, and the memory that it takes.",
+        "index, its kernels and packs, and the memory that it takes.  An index of tuning\n"
+        "records has blocks instead of kernels.",
     .run = run_fleet_status,
 };

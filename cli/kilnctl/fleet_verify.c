@@ -68,6 +68,7 @@ static int print_json(const struct invocation *invocation, const struct fleet_ve
     struct kiln_error err = { 0 };
     json_set_u64(json, "indices", v->shards);
     json_set_u64(json, "kernels", v->kernels);
+    json_set_u64(json, "blocks", v->blocks);
     json_set_u64(json, "bytes", v->bytes);
     json_set_u64(json, "bad", v->bad_count);
     if (found->code)
@@ -80,8 +81,9 @@ static int print_json(const struct invocation *invocation, const struct fleet_ve
 static void print_text(const struct fleet_verification *v)
 {
     char kernels[UNITS_TEXT_MAX];
-    printf("%s, indices: %llu, bad: %llu\n", units_kernels(v->kernels, kernels),
-           (unsigned long long)v->shards, (unsigned long long)v->bad_count);
+    printf("%s, blocks: %llu, indices: %llu, bad: %llu\n", units_kernels(v->kernels, kernels),
+           (unsigned long long)v->blocks, (unsigned long long)v->shards,
+           (unsigned long long)v->bad_count);
 }
 
 static int run_fleet_verify(const struct invocation *invocation, struct kiln_error *err)
@@ -112,8 +114,9 @@ const struct command command_fleet_verify = {
     .summary = "check the fleet's tree as hosts do",
     .help = "Checks every index of the fleet's tree in the directory DIR or on a web server, and\n"
             "every kernel that an index names: signatures, signers, the kernels' bytes, and that\n"
-            "they are code for the target.  Does not check kernels that were pushed since the\n"
-            "last compaction.  The server must list files as S3 does.  Needs no kilnd.",
+            "they are code for the target.  Counts tuning records and traces of jobs as blocks.\n"
+            "Does not check kernels that were pushed since the last compaction.  The server must\n"
+            "list files as S3 does.  Needs no kilnd.",
     .least_words = 1,
     .most_words = 1,
     .options = options,

@@ -90,7 +90,9 @@ static enum kiln_code verify_entry(struct verifying *v, const struct fleet_entry
         rc = verify_record(v, buffer_view(&file->content), entry, &why, err);
     if (rc)
         return rc;
-    v->all->kernels++;
+    const struct fleet_shard shard = fleet_index_shard(v->index);
+    v->all->blocks += fleet_shard_has_series(&shard);
+    v->all->kernels += !fleet_shard_has_series(&shard);
     v->all->bytes += entry->place.size;
     if (!why)
         return KILN_OK;

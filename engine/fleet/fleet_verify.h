@@ -22,6 +22,7 @@ struct fleet_verification { /* the caller sets the members up to |context| */
     void *context;
     /* Results. */
     uint64_t shards, kernels, bytes, bad_count;
+    uint64_t blocks; /* records of shards with series (fleet_series.h) */
 };
 
 /* Returns KILN_OK even if the tree is damaged: |bad_count| is then not 0. */

@@ -2,6 +2,7 @@
 /* Describes the state of the fleet tier in the answer to a status request. */
 #include "common/base/clock.h"
 #include "common/base/hex.h"
+#include "engine/fleet/fleet_series.h"
 #include "engine/service/fleet/fleet_parts.h"
 #include "engine/service/fleet/fleet_records.h"
 
@@ -56,11 +57,13 @@ struct json *fleet_keys_describe(const struct fleet_tier *tier)
 static void add_index(struct json *json, const struct fleet_index *index)
 {
     char signer[2 * FLEET_KEY_ID_SIZE + 1];
+    const struct fleet_shard shard = fleet_index_shard(index);
+    const char *what = fleet_shard_has_series(&shard) ? "blocks" : "kernels";
     hex_write(fleet_index_signer(index), FLEET_KEY_ID_SIZE, signer);
     json_set_u64(json, "epoch", fleet_index_epoch(index));
     json_set_u64(json, "time", fleet_index_time(index));
     json_set_text(json, "signer", signer);
-    json_set_u64(json, "kernels", fleet_index_count(index));
+    json_set_u64(json, what, fleet_index_count(index));
     json_set_u64(json, "packs", fleet_index_packs(index));
     json_set_u64(json, "memory_bytes", fleet_index_bytes(index));
 }

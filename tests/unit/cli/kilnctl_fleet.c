@@ -133,7 +133,7 @@ TEST_F(kilnctl_fleet, a_newer_block_replaces_the_older_one_of_its_series)
     assert_int_equal(compact(f), KILN_E_OK);
     assert_says(f->run.printed, "1 blocks of tuning records packed");
     assert_int_equal(RUN(&f->run, "fleet", "verify", "--trust", f->trust, f->tree), KILN_E_OK);
-    assert_says(f->run.printed, "2 kernels, indices: 1, bad: 0");
+    assert_says(f->run.printed, "0 kernels, blocks: 2, indices: 1, bad: 0");
 }
 
 TEST_F(kilnctl_fleet, pushed_kernels_are_packed)
@@ -188,7 +188,7 @@ TEST_F(kilnctl_fleet, a_tree_is_verified)
     assert_int_equal(push(f, "{}"), KILN_E_OK);
     assert_int_equal(compact(f), KILN_E_OK);
     assert_int_equal(RUN(&f->run, "fleet", "verify", "--trust", f->trust, f->tree), KILN_E_OK);
-    assert_says(f->run.printed, "1 kernel, indices: 1, bad: 0");
+    assert_says(f->run.printed, "1 kernel, blocks: 0, indices: 1, bad: 0");
     assert_int_equal(RUN(&f->run, "fleet", "verify", "--trust", f->directory, f->tree),
                      KILN_E_CORRUPT); /* no key of that directory may sign */
     assert_says(f->run.printed, "v1/i/");
@@ -275,6 +275,8 @@ static const char fleet_state[] =
     "\"shards\":[{\"target\":\"gfx90a\",\"toolchain\":\"clang\","
     "\"toolchain_id\":\"0123456789abcdef\",\"epoch\":12,\"time\":1,\"kernels\":84,"
     "\"packs\":2,\"memory_bytes\":2048,\"checked_s\":6},"
+    "{\"target\":\"gfx90a\",\"toolchain\":\"kiln-tuning-1\",\"epoch\":12,\"time\":1,"
+    "\"blocks\":77,\"packs\":1,\"memory_bytes\":100},"
     "{\"target\":\"gfx942\",\"trouble\":\"there is no such file\"}]}}";
 
 TEST_F(kilnctl_fleet, the_state_of_the_fleet_is_shown)
@@ -287,6 +289,7 @@ TEST_F(kilnctl_fleet, the_state_of_the_fleet_is_shown)
                                          "done 3, forbidden 2",
                                          "clang 0123456789ab",
                                          "2.0 KiB",
+                                         "       -      77", /* kernels and blocks */
                                          "there is no such file" };
     fake.answers[0].reply = fleet_state;
     assert_int_equal(RUN(&f->run, "fleet", "status"), KILN_E_OK);

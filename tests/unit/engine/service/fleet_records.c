@@ -450,6 +450,16 @@ static void path_of_pack(struct fleet_users *f, char path[512], struct buffer *r
     must(fs_read_file(path, FLEET_PACK_MAX, ret_content, &f->err), f->err);
 }
 
+TEST_F(records, blocks_are_not_counted_as_kernels)
+{
+    share_and_read(f);
+    KILN_AUTO(json)
+    struct json *status = test_caller_ask(&f->users.admin, MESSAGE_status, "{}");
+    const struct json *shard = json_first(json_get(json_get(status, "fleet"), "shards"));
+    assert_int_equal(json_get_u64(shard, "blocks", 0), 1);
+    assert_null(json_get(shard, "kernels"));
+}
+
 TEST_F(records, a_damaged_pack_changes_nothing_and_is_read_again)
 {
     BUFFER_AUTO struct buffer whole = { 0 };
