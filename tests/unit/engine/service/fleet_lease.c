@@ -372,6 +372,21 @@ TEST_F(lease, a_host_does_not_wait_for_its_own_lease)
     finish_compile(&f->users, "a.cl");
 }
 
+/* After a restart, a host does not know its earlier leases. */
+TEST_F(lease, a_host_that_restarted_waits_for_its_own_lease_as_for_others)
+{
+    probe(f, FLEET_END_EXISTS);
+    fetch(f, "a.cl");
+    end_access(f, FLEET_END_DONE);
+    assert_true(is_compiling(f));
+    finish_compiles(&f->users, bytes_of_text("object"));
+    json_destroy(test_caller_ask(&f->users.admin, MESSAGE_clear, "{\"all\":true}"));
+    start_builder(f, 0);
+    probe(f, FLEET_END_EXISTS);
+    wait_in_vain(f, programs, 1);
+    assert_int_equal(count(f, "expired"), 1);
+}
+
 TEST_F(lease, many_leases_need_one_descriptor)
 {
     char program[32];
