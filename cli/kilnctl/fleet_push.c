@@ -13,6 +13,7 @@
 
 struct push_options {
     const char *key, *target;
+    bool records;
 };
 
 #define AT(field) offsetof(struct push_options, field)
@@ -20,6 +21,7 @@ static const struct option options[] = {
     { "key", 0, OPTION_TEXT, AT(key), "FILE", "the builder's secret key (required)", 0, 0 },
     { "target", 't', OPTION_TEXT, AT(target), "TARGET",
       "only kernels for this target; gfx90a also selects gfx90a with any features", 0, 0 },
+    { "records", 0, OPTION_FLAG, AT(records), NULL, "only tuning records, no kernels", 0, 0 },
 };
 #undef AT
 
@@ -65,7 +67,7 @@ static int ask_both(const struct invocation *invocation, struct exported *kernel
                     struct exported *tuning, struct kiln_error *err)
 {
     const struct push_options *o = invocation->options;
-    int rc = ask_daemon(invocation, "fleet_export", kernels, err);
+    int rc = o->records ? KILN_E_OK : ask_daemon(invocation, "fleet_export", kernels, err);
     if (o->target || (rc && rc != KILN_E_NOT_FOUND))
         return rc;
     struct kiln_error of_tuning = { 0 };
@@ -169,6 +171,9 @@ static int run_fleet_push(const struct invocation *invocation, struct kiln_error
     if (!o->key)
         return cli_fail(err, KILN_E_INVALID,
                         "fleet push needs --key, a secret key; 'kilnctl pkg keygen' creates one");
+    if (o->records && o->target)
+        return cli_fail(err, KILN_E_INVALID,
+                        "--records pushes no kernels, so it has no effect with --target");
     if (fleet_signer_read(o->key, &signer, &why))
         return fail_as(err, &why);
     int rc = push(invocation, &signer, err);

@@ -119,6 +119,22 @@ TEST_F(kilnctl_fleet, tuning_records_are_pushed_without_kernels)
     assert_says(f->run.printed, "7 problems: there already");
 }
 
+TEST_F(kilnctl_fleet, only_tuning_records_are_pushed_on_request)
+{
+    put_block(f, "host-0", "records");
+    fake.answers[0] = (struct fake_answer){ .reply = "{\"records\":7}",
+                                            .files = { (const char *)f->records.data },
+                                            .sizes = { f->records.size } };
+    assert_int_equal(RUN(&f->run, "fleet", "push", "--records", "--key", f->key, f->tree),
+                     KILN_E_OK);
+    assert_int_equal(fake.asked, 1);
+    assert_string_equal(fake.requests[0], "fleet_tuning_export {}");
+    assert_says(f->run.printed, "tuning records of 7 problems: added");
+    assert_int_equal(
+        RUN(&f->run, "fleet", "push", "--records", "--key", f->key, "--target", "gfx90a", f->tree),
+        KILN_E_INVALID);
+}
+
 TEST_F(kilnctl_fleet, a_newer_block_replaces_the_older_one_of_its_series)
 {
     put_block(f, "host-0", "old");
