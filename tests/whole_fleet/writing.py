@@ -2,10 +2,12 @@
 """Scenarios of hosts that write to an object store, and of processes that are killed."""
 from __future__ import annotations
 
+import functools
 import os
 import pathlib
 import shutil
 import signal
+import subprocess
 import time
 
 import hosts
@@ -256,7 +258,103 @@ def verify(scene: Scene, tree: pathlib.Path) -> None:
         scene.builder.kilnctl("fleet", "verify", "--trust", str(scene.keys), str(tree))
 
 
+RECORD = "64-56-56-1x1-64-56-56-2-0x0-1x1-1x1-0-NCHW-FP32-F"
+DEVICE = "gfx90a68"
+RECORD_CALLS = (1, 2)
+
+
+def killed_records(scene: Scene) -> str:
+    """push, compact and the exporting kilnd are killed (-9): another run shares all records"""
+    tuner = scene.host(None)
+    tuner.start()
+    points = [(command, point, call) for command, calls in
+              [*POINTS.items(), ("kilnd", ("fsync", "rename", "sendmsg"))]
+              for point in calls for call in RECORD_CALLS]
+    killed = 0
+    for number, (command, point, call) in enumerate(points):
+        tree = scene.directory / "killed-records"
+        shutil.rmtree(tree, ignore_errors=True)
+        tree.mkdir()
+        tune(tuner, number)
+        inject = ["-f", "-qq", "-o", "/dev/null", "-e", f"trace={point}", "-e",
+                  f"inject={point}:signal=KILL:when={call}"]
+        if command == "kilnd":
+            killed += kill_exporter(scene, tuner, inject, tree)
+        else:
+            killed += kill_sharing(scene, tuner, inject, command, tree)
+        verify(scene, tree)
+        share_records(scene, tuner, tree)
+        scene.compact(tree)
+        expect_records(scene, tree, number)
+    expect(killed > len(points) // 3, "hardly any process was killed")
+    return f"{killed} of {len(points)} killed"
+
+
+def time_of(number: int) -> str:
+    return f"0.5{number:03}1"
+
+
+def tune(tuner: hosts.Host, number: int) -> None:
+    """Changes the host's only tuning record."""
+    path = tuner.directory / f"{DEVICE}.HIP.fdb.txt"
+    path.write_text(f"{RECORD}=ConvAsm1x1U:{time_of(number)},0,miopenConvolutionFwdAlgoDirect\n",
+                    encoding="ascii")
+    tuner.kilnctl("db", "import", "--tier", "host", str(path))
+
+
+def share_words(scene: Scene, tuner: hosts.Host, tree: pathlib.Path) -> list[str]:
+    return [str(tuner.build.programs / "kilnctl"), "fleet", "push", "--records", "--key",
+            scene.secret("builder"), str(tree)]
+
+
+def share_records(scene: Scene, tuner: hosts.Host, tree: pathlib.Path) -> None:
+    tuner.command(*share_words(scene, tuner, tree))
+
+
+def kill_sharing(scene: Scene, tuner: hosts.Host, inject: list[str], command: str,
+                 tree: pathlib.Path) -> int:
+    """Runs a command that strace kills. Returns whether it was killed."""
+    words = share_words(scene, tuner, tree)
+    if command == "compact":
+        tuner.command(*words)
+        words[2:-1] = ["compact", "--key", scene.secret("index"), "--trust", str(scene.keys)]
+    status = tuner.command(stores.program("strace", "strace"), *inject, *words, fails=True).status
+    return int(status in (-signal.SIGKILL, 128 + signal.SIGKILL))
+
+
+def is_traced(process: subprocess.Popen[bytes]) -> bool:
+    """Also true if the process has ended."""
+    status = pathlib.Path(f"/proc/{process.pid}/status")
+    return process.poll() is not None or "TracerPid:\t0\n" not in status.read_text("ascii")
+
+
+def kill_exporter(scene: Scene, tuner: hosts.Host, inject: list[str], tree: pathlib.Path) -> int:
+    """strace kills kilnd while it exports records. Starts kilnd again. Returns whether it was
+    killed."""
+    process = tuner.process
+    assert process
+    with subprocess.Popen([stores.program("strace", "strace"), *inject, "-p",
+                           str(process.pid)]) as tracer:
+        stores.wait_until("strace", functools.partial(is_traced, process))
+        tuner.command(*share_words(scene, tuner, tree), fails=True)
+        tracer.terminate()
+    was_killed = process.poll() is not None
+    if was_killed:
+        tuner.process = None
+        tuner.start()
+    return int(was_killed)
+
+
+def expect_records(scene: Scene, tree: pathlib.Path, number: int) -> None:
+    """Checks that a new host takes the record."""
+    host = scene.reader(f"file://{tree}", None)
+    ask = ("db", "get", RECORD, "--db-id", DEVICE, "--json")
+    stores.wait_until("the record of the fleet", lambda:
+                      time_of(number) in host.kilnctl(*ask, fails=True).output)
+    host.kill()
+
+
 FIGURES = [write_and_read, cold_fleet]
 SCENARIOS = [store_conditions, compact_again, wrong_secret, two_writers, occupied_names,
              absent_store, killed_writer, cut_writer]
-LOCAL = [killed_commands]
+LOCAL = [killed_commands, killed_records]
