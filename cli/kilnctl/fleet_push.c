@@ -107,13 +107,11 @@ static int print_json(const struct exported *kernels, const struct exported *tun
     return output_json(json, err);
 }
 
-static void print_text(const char *tree, const struct exported *kernels,
-                       const struct exported *tuning)
+static void print_kernels(const char *tree, const struct exported *kernels)
 {
     char added[UNITS_TEXT_MAX], line[1024];
     uint64_t left_out = json_get_u64(kernels->reply, "left_out", 0);
     uint64_t damaged = json_get_u64(kernels->reply, "damaged", 0);
-    uint64_t records = json_get_u64(tuning->reply, "records", 0);
     snprintf(line, sizeof(line), "%.900s: %s added, %llu were there already", tree,
              units_kernels(kernels->pushing.added, added),
              (unsigned long long)kernels->pushing.present);
@@ -124,7 +122,12 @@ static void print_text(const char *tree, const struct exported *kernels,
                (unsigned long long)left_out);
     if (damaged)
         printf("%llu left out: damaged in kilnd's cache\n", (unsigned long long)damaged);
-    if (records)
+}
+
+static void print_records(const struct exported *tuning)
+{
+    uint64_t records = json_get_u64(tuning->reply, "records", 0);
+    if (records || tuning->pushing.added)
         printf("tuning records of %llu problems: %s\n", (unsigned long long)records,
                tuning->pushing.added ? "added" : "there already");
 }
@@ -132,6 +135,7 @@ static void print_text(const char *tree, const struct exported *kernels,
 static int push_both(const struct invocation *invocation, struct exported *kernels,
                      struct exported *tuning, struct kiln_error *err)
 {
+    const struct push_options *o = invocation->options;
     struct fleet_place place;
     int rc = ask_both(invocation, kernels, tuning, err);
     if (!rc)
@@ -148,7 +152,9 @@ static int push_both(const struct invocation *invocation, struct exported *kerne
         return rc;
     if (invocation->common->json)
         return print_json(kernels, tuning, err);
-    print_text(invocation->words[0], kernels, tuning);
+    if (!o->records)
+        print_kernels(invocation->words[0], kernels);
+    print_records(tuning);
     return KILN_E_OK;
 }
 

@@ -119,6 +119,13 @@ TEST_F(kilnctl_fleet, tuning_records_are_pushed_without_kernels)
     assert_says(f->run.printed, "7 problems: there already");
 }
 
+TEST_F(kilnctl_fleet, a_block_that_removes_records_is_reported)
+{
+    put_block(f, "host-0", "no records");
+    assert_int_equal(push_all(f, "{\"records\":0,\"entries\":0}"), KILN_E_OK);
+    assert_says(f->run.printed, "tuning records of 0 problems: added");
+}
+
 TEST_F(kilnctl_fleet, only_tuning_records_are_pushed_on_request)
 {
     put_block(f, "host-0", "records");
@@ -129,7 +136,7 @@ TEST_F(kilnctl_fleet, only_tuning_records_are_pushed_on_request)
                      KILN_E_OK);
     assert_int_equal(fake.asked, 1);
     assert_string_equal(fake.requests[0], "fleet_tuning_export {}");
-    assert_says(f->run.printed, "tuning records of 7 problems: added");
+    assert_string_equal(f->run.printed, "tuning records of 7 problems: added\n");
     assert_int_equal(
         RUN(&f->run, "fleet", "push", "--records", "--key", f->key, "--target", "gfx90a", f->tree),
         KILN_E_INVALID);
