@@ -23,6 +23,8 @@
 /* How long a host waits for another host's kernel. This does not depend on how long the compile is
  * expected to take, because the other host may have other compiles to do first. */
 #define WAIT_NS (30ull * SECOND_NS)
+/* How long a host waits at most while kernels of other hosts arrive (wait_end_ns). */
+#define WAIT_MAX_NS (120ull * SECOND_NS)
 /* A compiler has about this many compiles to do before that of a new lease has ended (has_room). If
  * they take longer than other hosts wait, no lease is requested. */
 #define QUEUED_COMPILES 3u
@@ -121,6 +123,25 @@ static void expire(struct fleet_query *query, uint64_t now_ns)
     give_up_waiting(query);
 }
 
+/* Returns when the wait ends. Each kernel that arrives prolongs all waits: it shows that the other
+ * hosts work and that the store answers. They may only be slow, for example because all hosts
+ * began to work at the same time. If each host then compiled the missing kernels itself, all would
+ * take much longer. */
+static uint64_t wait_end_ns(const struct fleet_query *query)
+{
+    uint64_t shared_ns = leases_of(query->shard->engine)->shared_ns,
+             began_ns = query->wait_began_ns;
+    uint64_t end_ns = (shared_ns > began_ns ? shared_ns : began_ns) + WAIT_NS;
+    return end_ns < began_ns + WAIT_MAX_NS ? end_ns : began_ns + WAIT_MAX_NS;
+}
+
+void fleet_leases_note_shared(struct fleet_leases *leases)
+{
+    leases->counts[FLEET_LEASE_SHARED]++;
+    leases->expired_count = 0;
+    leases->shared_ns = clock_monotonic_ns();
+}
+
 static void end_poll(struct fleet_query *query)
 {
     leases_of(query->shard->engine)->polling -= query->is_counted;
@@ -146,8 +167,9 @@ static void on_loose(struct fleet_access *get)
     bool was_full = leases_of(e)->polling >= FLEET_POLLS_MAX;
     end_poll(query);
     bool is_awaited = get->end == FLEET_END_ABSENT && query->answered && !e->draining;
-    if (is_awaited && query->is_last_poll) {
-        expire(query, clock_monotonic_ns());
+    uint64_t now_ns = clock_monotonic_ns();
+    if (is_awaited && query->is_last_poll && now_ns >= wait_end_ns(query)) {
+        expire(query, now_ns);
     } else if (is_there) {
         end_waiting(query);
         query_verify(query);
@@ -155,7 +177,7 @@ static void on_loose(struct fleet_access *get)
         give_up_waiting(query);
     } /* otherwise fleet_leases_tick will look again */
     if (was_full || e->fleet->is_broken)
-        look_again(e, clock_monotonic_ns());
+        look_again(e, now_ns);
 }
 
 /* Requests the loose record that the other host will add. If the store does not answer in time,
@@ -169,9 +191,10 @@ static void poll_loose(struct fleet_query *query, uint64_t now_ns)
     query->poll_pause_ns =
         query->poll_pause_ns < POLL_MAX_NS ? query->poll_pause_ns * 2 : POLL_MAX_NS;
     query->poll_ns = now_ns + query->poll_pause_ns;
-    if (query->poll_ns > query->wait_until_ns)
-        query->poll_ns = query->wait_until_ns;
-    query->is_last_poll = now_ns >= query->wait_until_ns;
+    uint64_t end_ns = wait_end_ns(query);
+    query->is_last_poll = now_ns >= end_ns;
+    if (!query->is_last_poll && query->poll_ns > end_ns)
+        query->poll_ns = end_ns;
     query->get = (struct fleet_access){ .size_max = FLEET_RECORD_MAX,
                                         .budget_ms = e->fleet->wait_ms,
                                         .slow = on_slow_loose,
@@ -185,7 +208,7 @@ static void wait_for_host(struct fleet_query *query)
     struct engine *e = query->shard->engine;
     uint64_t now_ns = clock_monotonic_ns();
     e->fleet->running++;
-    query->wait_until_ns = now_ns + WAIT_NS;
+    query->wait_began_ns = now_ns;
     query->poll_ns = now_ns;
     query->poll_pause_ns = SECOND_NS / 4;
     look_again(e, now_ns);

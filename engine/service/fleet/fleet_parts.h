@@ -91,9 +91,9 @@ struct fleet_query {
     enum priority priority;
     uid_t turn_uid;  /* the user in whose turn the lease is requested */
     bool is_put_off; /* is in the list |put_off| of the leases */
-    /* Used while another host compiles the kernel. |wait_until_ns| stays 0 if this host never
+    /* Used while another host compiles the kernel. |wait_began_ns| stays 0 if this host never
      * waits. */
-    uint64_t wait_until_ns, poll_ns, poll_pause_ns;
+    uint64_t wait_began_ns, poll_ns, poll_pause_ns;
     bool is_last_poll;
     enum priority requested_priority;
     bool is_counted;    /* in |requesting| or |polling| of the leases */
@@ -132,6 +132,7 @@ struct fleet_leases {
     enum leases_state state;
     uint64_t compile_min_ns; /* shorter compiles need no lease */
     uint64_t resume_ns;      /* before this time, no leases are requested */
+    uint64_t shared_ns;      /* when a kernel for which this host waited last arrived */
     /* Queries that will request their leases when this host can soon compile their kernels. Their
      * number is limited only by the users' budgets. */
     struct list put_off;
@@ -254,5 +255,7 @@ void fleet_leases_close(struct fleet_leases *leases);
  * already, if too many leases are requested, or if leases are not used now. */
 bool lease_request(struct fleet_query *query);
 void fleet_leases_tick(struct engine *e, uint64_t now_ns);
+/* Call this function when a kernel has arrived for which this host waited. */
+void fleet_leases_note_shared(struct fleet_leases *leases);
 /* Stops waiting for other hosts. This host then compiles the kernels itself. */
 void fleet_leases_give_up(struct engine *e);

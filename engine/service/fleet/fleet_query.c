@@ -212,10 +212,8 @@ static void on_verified(struct task *task)
         query->texts = (struct buffer){ 0 };
         store_record_later(e, &query->record, texts.data, query->object);
     }
-    if (query->object && query->answered && query->wait_until_ns) {
-        e->fleet->leases.counts[FLEET_LEASE_SHARED]++;
-        e->fleet->leases.expired_count = 0;
-    }
+    if (query->object && query->answered && query->wait_began_ns)
+        fleet_leases_note_shared(&e->fleet->leases);
     answer_query(query, query->object);
     destroy_query(query);
 }

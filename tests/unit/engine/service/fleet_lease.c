@@ -321,6 +321,46 @@ TEST_F(lease, a_shared_kernel_permits_further_waits)
     assert_false(is_resting(f));
 }
 
+/* Lets |seconds| pass. Meanwhile the store does not get the kernels for which the host waits. */
+static void wait_more(struct host *f, unsigned seconds)
+{
+    pass_time(f, seconds);
+    while (is_for(next_access(f), "v1/k/"))
+        end_access(f, FLEET_END_ABSENT);
+}
+
+TEST_F(lease, a_kernel_that_arrives_prolongs_the_waits_for_others)
+{
+    make_record(f, "s.cl");
+    probe(f, FLEET_END_EXISTS);
+    f->users.engine.executor.slots = 2;
+    lose_lease(f, "a.cl");
+    end_access(f, FLEET_END_ABSENT);
+    wait_more(f, 20);
+    lose_lease(f, "s.cl");
+    serve_record(f);
+    wait_more(f, 20);
+    assert_false(is_compiling(f));
+    assert_int_equal(count(f, "expired"), 0);
+    wait_more(f, 11);
+    assert_int_equal(count(f, "expired"), 1);
+    finish_compile(&f->users, "a.cl");
+}
+
+TEST_F(lease, no_wait_is_longer_than_two_minutes)
+{
+    probe(f, FLEET_END_EXISTS);
+    lose_lease(f, "a.cl");
+    end_access(f, FLEET_END_ABSENT);
+    for (unsigned i = 0; i < 6; i++) {
+        assert_false(is_compiling(f));
+        fleet_leases_note_shared(&f->users.engine.engine->fleet->leases);
+        wait_more(f, i < 5 ? 20 : 21);
+    }
+    assert_int_equal(count(f, "expired"), 1);
+    finish_compile(&f->users, "a.cl");
+}
+
 TEST_F(lease, a_store_that_fails_while_a_host_waits_lets_it_compile)
 {
     probe(f, FLEET_END_EXISTS);
