@@ -83,20 +83,26 @@ def absent_kernels(scene: Scene) -> str:
     return f"{host.compiled()} kernels compiled without a request"
 
 
+def read_together(scene: Scene, front: stores.Front, url: str, user: stores.User | None = None
+                  ) -> str:
+    """Lets all hosts start with empty caches and take all kernels from |url| at the same time."""
+    readers = [scene.host(place) for place in range(scene.wires.hosts)]
+    for host in readers:
+        host.launch(*scene.PATIENT, *scene.settings(url), user=user)
+    at_once(hosts.Host.await_start, readers)
+    front.forget()
+    begin = time.monotonic()
+    at_once(hosts.Host.prefetch, readers)
+    seconds = time.monotonic() - begin
+    for host in readers:
+        scene.expect_all_from_fleet(host)
+    return f"{len(readers)} hosts: {describe(front.requests(), seconds)}"
+
+
 def many_cold_nodes(scene: Scene) -> str:
     """all hosts start at the same time and take all kernels from nginx"""
     with scene.front(scene.tree) as front:
-        readers = [scene.host(place) for place in range(scene.wires.hosts)]
-        for host in readers:
-            host.launch(*scene.PATIENT, *scene.settings(front.url))
-        at_once(hosts.Host.await_start, readers)
-        front.forget()
-        begin = time.monotonic()
-        at_once(hosts.Host.prefetch, readers)
-        seconds = time.monotonic() - begin
-        for host in readers:
-            scene.expect_all_from_fleet(host)
-        return f"{len(readers)} hosts: {describe(front.requests(), seconds)}"
+        return read_together(scene, front, front.url)
 
 
 def index_cost(scene: Scene) -> str:

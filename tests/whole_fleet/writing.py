@@ -12,7 +12,7 @@ import time
 
 import hosts
 import stores
-from reading import check_cold_node
+from reading import check_cold_node, read_together
 from scene import PREFIX, Scene, at_once, expect, expect_equal, expect_quick
 
 UPLOAD_MAX_S = 180.0
@@ -127,6 +127,17 @@ def cold_fleet(stage: Stage) -> str:
     expect(compiled == stage.cold.kernels, result)
     expect_quick(f"of {result}", seconds, RATIO_MAX * stage.cold.seconds)
     return result
+
+
+def cold_hosts(stage: Stage) -> str:
+    """all hosts start at the same time and take all kernels from the store: the part of cold_fleet
+    that is not compiling"""
+    host = stage.writer()
+    host.prefetch()
+    stage.await_uploads()
+    expect_equal("kernels in the index", stage.publish()["kernels"], stage.cold.kernels)
+    stage.end()
+    return read_together(stage, stage.front_of_store, stage.url, stage.store.reader)
 
 
 def two_writers(stage: Stage) -> str:
@@ -354,7 +365,7 @@ def expect_records(scene: Scene, tree: pathlib.Path, number: int) -> None:
     host.kill()
 
 
-FIGURES = [write_and_read, cold_fleet]
+FIGURES = [write_and_read, cold_hosts, cold_fleet]
 SCENARIOS = [store_conditions, compact_again, wrong_secret, two_writers, occupied_names,
              absent_store, killed_writer, cut_writer]
 LOCAL = [killed_commands, killed_records]
