@@ -163,6 +163,7 @@ static enum kiln_code take_answer(struct fleet_process *p, const struct fleet_an
     else if (has_file)
         close(answer->fd);
     get->wait_s = answer->wait_s;
+    get->is_partial = answer->token[0] != '\0';
     end_get(p, get, needs_file && !has_file ? FLEET_END_MALFORMED : answer->end);
     loop_timer_start(&p->timer, 0, TICK_MS);
     return KILN_OK;
@@ -176,6 +177,7 @@ static enum kiln_code send_get(const struct fleet_process *p, const struct fleet
                                      .size = get->size,
                                      .size_max = get->size_max,
                                      .is_put = get->is_put,
+                                     .is_list = get->is_list,
                                      .fd = get->fd };
     snprintf(request.name, sizeof(request.name), "%s", get->name);
     return fleet_send_request(p->child->socket, &request, err);

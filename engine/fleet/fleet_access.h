@@ -3,7 +3,7 @@
 
 /*
  * An access to the fleet's tree, which contains the files that the hosts of a fleet share. An
- * access reads a file or a range of it, or adds a file.
+ * access reads a file or a range of it, adds a file, or lists the files in a directory.
  *
  * Role       The engine decides which files it needs. Another process (kiln-transfer --fleet)
  *            accesses the files, because kilnd has no network access
@@ -35,6 +35,10 @@ struct fleet_access {
     /* True: the access adds a file with the content of |fd|, a memory file. If the tree already has
      * a file of this name, that file does not change, and |end| is FLEET_END_EXISTS. */
     bool is_put;
+    /* True: the access reads the list of the files in the directory |name|. The file |fd| then has
+     * a line for each of them, which begins with its name (engine/transfer/fleet_wire.h). */
+    bool is_list;
+    bool is_partial;       /* after |done|: the list lacks some files */
     uint64_t offset, size; /* for reading: a range; if |size| is 0, the whole file */
     uint64_t size_max;     /* for reading: the largest size of a whole file */
     uint64_t budget_ms;    /* |slow| is called after this time; 0: never */

@@ -449,13 +449,21 @@ static void drop_windows(struct http_server *s, uint64_t now_ns)
         destroy_exchange((struct exchange *)(void *)window);
 }
 
+/* How requests end for which no exchange can start. The URL may have no bucket to list. */
+static enum fleet_end end_without_exchange(const struct fleet_range *range, bool is_huge)
+{
+    if (is_huge)
+        return FLEET_END_MALFORMED;
+    return range->requests->is_list ? FLEET_END_REFUSED : FLEET_END_BROKEN;
+}
+
 /* Starts an exchange, or answers its requests that there is none. */
 static void start_range(struct http_server *s, const struct fleet_range *range, bool is_window)
 {
     bool is_huge = range->end - range->first > FLEET_RANGE_SIZE_MAX;
     struct exchange *x = is_huge ? NULL : start_exchange(s, range);
     if (!x)
-        refuse_range(s, range, is_huge ? FLEET_END_MALFORMED : FLEET_END_BROKEN);
+        refuse_range(s, range, end_without_exchange(range, is_huge));
     else if (is_window)
         list_append(&s->windows, &x->window.link);
 }

@@ -90,6 +90,7 @@ static void leave_active(struct fleet_query *query)
 static void end_waiting(struct fleet_query *query)
 {
     query->shard->engine->fleet->running--;
+    fleet_listing_end_wait(query->shard);
     leave_active(query);
 }
 
@@ -148,14 +149,12 @@ static void end_poll(struct fleet_query *query)
     query->is_counted = false;
 }
 
-static void look_again(struct engine *e, uint64_t now_ns);
-
 static void on_slow_loose(struct fleet_access *get)
 {
     struct fleet_query *query = query_of_access(get);
     end_poll(query);
     query_note_slow(get);
-    look_again(query->shard->engine, clock_monotonic_ns());
+    fleet_leases_look_again(query->shard->engine, clock_monotonic_ns());
 }
 
 static void on_loose(struct fleet_access *get)
@@ -177,7 +176,7 @@ static void on_loose(struct fleet_access *get)
         give_up_waiting(query);
     } /* otherwise fleet_leases_tick will look again */
     if (was_full || e->fleet->is_broken)
-        look_again(e, now_ns);
+        fleet_leases_look_again(e, now_ns);
 }
 
 /* Requests the loose record that the other host will add. If the store does not answer in time,
@@ -186,6 +185,7 @@ static void poll_loose(struct fleet_query *query, uint64_t now_ns)
 {
     struct engine *e = query->shard->engine;
     query->is_requesting = query->is_counted = true;
+    query->is_listed = false;
     leases_of(e)->polling++;
     query->began_ns = now_ns;
     query->poll_pause_ns =
@@ -208,10 +208,11 @@ static void wait_for_host(struct fleet_query *query)
     struct engine *e = query->shard->engine;
     uint64_t now_ns = clock_monotonic_ns();
     e->fleet->running++;
+    fleet_listing_begin_wait(query->shard, now_ns);
     query->wait_began_ns = now_ns;
     query->poll_ns = now_ns;
     query->poll_pause_ns = SECOND_NS / 4;
-    look_again(e, now_ns);
+    fleet_leases_look_again(e, now_ns);
 }
 
 static void give_up_put_off(struct fleet_query *query)
@@ -236,7 +237,16 @@ void fleet_leases_give_up(struct engine *e)
             give_up_waiting(query);
 }
 
-static void look_again(struct engine *e, uint64_t now_ns)
+/* Returns whether the query's record is requested now. If there are lists, they say when, but when
+ * the time is over, the record itself is requested in any case. */
+static bool is_due(const struct fleet_query *query, uint64_t now_ns)
+{
+    if (now_ns >= wait_end_ns(query) || !fleet_listing_is_used(query->shard, now_ns))
+        return now_ns >= query->poll_ns;
+    return query->is_listed;
+}
+
+void fleet_leases_look_again(struct engine *e, uint64_t now_ns)
 {
     struct fleet_leases *leases = leases_of(e);
     if (e->fleet->is_broken) {
@@ -251,9 +261,10 @@ static void look_again(struct engine *e, uint64_t now_ns)
             continue;
         if (!query->answered)
             give_up_waiting(query);
-        else if (now_ns >= query->poll_ns && leases->polling < FLEET_POLLS_MAX)
+        else if (is_due(query, now_ns) && leases->polling < FLEET_POLLS_MAX)
             poll_loose(query, now_ns);
     }
+    fleet_listing_request(e, now_ns);
 }
 
 /* ---- the lease of one kernel ---- */
@@ -559,7 +570,7 @@ static void add_probe(struct fleet_leases *leases)
 void fleet_leases_tick(struct engine *e, uint64_t now_ns)
 {
     struct fleet_leases *leases = leases_of(e);
-    look_again(e, now_ns);
+    fleet_leases_look_again(e, now_ns);
     fleet_leases_next(e);
     bool may_ask = !e->fleet->is_broken || now_ns >= e->fleet->retry_ns;
     if (leases->state != LEASES_UNKNOWN || leases->is_probing || !may_ask ||

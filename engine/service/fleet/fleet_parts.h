@@ -48,6 +48,15 @@ struct fleet_opening { /* an index that is being verified */
     struct fleet_index *index; /* owned; NULL unless it could be opened */
 };
 
+/* Lists of the loose records for which this host waits (fleet_listing.c). */
+struct fleet_listing {
+    struct fleet_access get;
+    bool is_requesting;
+    unsigned waits; /* number of the shard's queries that wait for other hosts */
+    uint64_t due_ns, pause_ns;
+    uint64_t resume_ns; /* before this time, no lists are requested */
+};
+
 struct shard {
     struct list_link link;
     struct engine *engine;
@@ -72,6 +81,7 @@ struct shard {
     struct list waiting; /* list of struct fleet_query that wait for the index */
     struct fleet_access get;
     struct fleet_opening opening;
+    struct fleet_listing listing;
     /* Prefixes of the keys whose records failed their check. These records are not requested
      * again. */
     uint64_t refused[FLEET_REFUSED_MAX];
@@ -95,6 +105,7 @@ struct fleet_query {
      * waits. */
     uint64_t wait_began_ns, poll_ns, poll_pause_ns;
     bool is_last_poll;
+    bool is_listed; /* a list has shown that the loose record is there */
     enum priority requested_priority;
     bool is_counted;    /* in |requesting| or |polling| of the leases */
     bool is_requesting; /* a request for the lease, or for the loose record, has not ended */
@@ -255,7 +266,16 @@ void fleet_leases_close(struct fleet_leases *leases);
  * already, if too many leases are requested, or if leases are not used now. */
 bool lease_request(struct fleet_query *query);
 void fleet_leases_tick(struct engine *e, uint64_t now_ns);
+/* Requests the loose records that are due. Call this function when a list has ended. */
+void fleet_leases_look_again(struct engine *e, uint64_t now_ns);
 /* Call this function when a kernel has arrived for which this host waited. */
 void fleet_leases_note_shared(struct fleet_leases *leases);
+/* Call these functions when a query of the shard begins, or ends, to wait for another host. */
+void fleet_listing_begin_wait(struct shard *shard, uint64_t now_ns);
+void fleet_listing_end_wait(struct shard *shard);
+/* Returns whether lists show which records are there, so that no query must look for its own. */
+bool fleet_listing_is_used(const struct shard *shard, uint64_t now_ns);
+/* Requests the lists that are due. */
+void fleet_listing_request(struct engine *e, uint64_t now_ns);
 /* Stops waiting for other hosts. This host then compiles the kernels itself. */
 void fleet_leases_give_up(struct engine *e);

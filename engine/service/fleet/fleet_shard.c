@@ -31,7 +31,8 @@ void shard_destroy(struct shard *shard)
 
 static bool is_unused(const struct shard *shard, uint64_t now_ns)
 {
-    return !shard->is_loading && shard->queries == 0 && now_ns - shard->asked_ns > UNUSED_NS;
+    return !shard->is_loading && !shard->listing.is_requesting && shard->queries == 0 &&
+           now_ns - shard->asked_ns > UNUSED_NS;
 }
 
 /* If there are FLEET_SHARDS_MAX shards, removes an unused one. Returns false if all are in use. The

@@ -229,8 +229,8 @@ static void report_end(struct engine *e, const struct fleet_access *get)
     char text[FLEET_FILE_NAME_MAX + 160];
     bool is_stopping = e->draining && get->end == FLEET_END_STOPPED;
     if (get->end == FLEET_END_DONE || get->end == FLEET_END_EXISTS ||
-        get->end == FLEET_END_ABSENT || is_stopping)
-        return;
+        get->end == FLEET_END_ABSENT || is_stopping || get->is_list)
+        return; /* without a list, records are requested one by one */
     snprintf(text, sizeof(text), "cannot %s '%s' of the fleet's tree: %s",
              get->is_put ? "add" : "read", get->name, fleet_end_text(get->end));
     fleet_report_error(e, text);

@@ -96,6 +96,18 @@ static void answer_with_added(const struct fleet_request *request)
     answer(request->id, FLEET_END_DONE, added);
 }
 
+/* Answers with the first page of a list. */
+static void answer_with_page(const struct fleet_request *request)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    struct fleet_answer page = { .id = request->id, .end = FLEET_END_DONE, .token = "next" };
+    if (!request->is_list || fs_memfd("fleet", &page.fd, &err) ||
+        fs_write_all(page.fd, bytes_of_text("one 1 0\n"), &err) ||
+        fleet_send_answer(SOCKET_FD, &page, &err))
+        _exit(86);
+    fd_close(&page.fd);
+}
+
 static void say_nothing(const struct fleet_request *request) { (void)request; }
 
 static void stop_reading(const struct fleet_request *request)
@@ -139,6 +151,7 @@ static void act(const struct fleet_request *request)
         { "f/add", add },
         { "f/add-and-more", add_and_answer_with_a_file },
         { "f/added", answer_with_added },
+        { "f/page", answer_with_page },
         { "f/silent", say_nothing },
         { "f/hangs", stop_reading },
         { "f/babbles", babble },

@@ -227,6 +227,18 @@ TEST_F(fleet, a_file_in_the_answer_to_an_addition_is_closed)
     add(f, "f/add-and-more", "a record");
 }
 
+TEST_F(fleet, a_list_with_more_pages_is_partial)
+{
+    char text[TEXT_MAX];
+    struct asked asked = { .access = { .name = "f/page", .is_list = true, .done = on_done } };
+    open_process(f);
+    fleet_process_access(f->process, &asked.access);
+    wait_for_end(f, &asked);
+    take_text(&asked, text);
+    assert_string_equal(text, "one 1 0\n");
+    assert_true(asked.access.is_partial);
+}
+
 TEST_F(fleet, a_process_that_ends_is_replaced_with_the_next_request)
 {
     expect_end(f, "f/dies", FLEET_END_STOPPED);

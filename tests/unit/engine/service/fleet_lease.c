@@ -554,24 +554,6 @@ TEST_F(lease, a_slow_lease_lets_the_compile_begin)
     finish_compile(&f->users, "a.cl");
 }
 
-TEST_F(lease, few_records_are_requested_at_the_same_time)
-{
-    char program[32];
-    f->users.engine.executor.slots = 50;
-    probe(f, FLEET_END_EXISTS);
-    for (unsigned i = 0; i < 70; i++) {
-        snprintf(program, sizeof(program), "%u.cl", i);
-        lose_lease(f, program);
-        end_access(f, FLEET_END_ABSENT);
-    }
-    unsigned before = count_requests(f);
-    pass_time(f, 1);
-    assert_int_equal(count_requests(f) - before, 64);
-    end_access(f, FLEET_END_FORBIDDEN);
-    assert_int_equal(count_requests(f) - before, 65);
-    refuse_leases(f);
-}
-
 /* The store still answers other requests. */
 TEST_F(lease, a_slow_lease_does_not_hold_back_others)
 {

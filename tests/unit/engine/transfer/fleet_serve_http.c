@@ -47,6 +47,7 @@ struct fixture {
     unsigned ranges; /* requests with a range; use it with __atomic_load_n */
     /* The server also gives credentials, as EC2 does, which expire at this time. */
     const char *expiration;
+    bool has_no_bucket;
     unsigned credentials; /* how many credentials it has given */
     /* Number of the credentials that signed the last request, which also had their token; 0: none.
      * Use it with __atomic_load_n. */
@@ -149,7 +150,8 @@ static void start_server(struct fixture *f)
     f->server.context = f;
     f->server.answer = answer_request;
     http_script_start(&f->server);
-    snprintf(text, sizeof(text), "http://127.0.0.1:%u/fleet", f->server.port);
+    snprintf(text, sizeof(text), "http://127.0.0.1:%u%s", f->server.port,
+             f->has_no_bucket ? "" : "/fleet");
     must(url_parse(text, &f->url, &f->err), f->err);
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
     f->kilnd = pair[0];
@@ -191,6 +193,12 @@ SET_UP(set_up_with_incomplete_credentials)
     f->expiration = "soon";
     start_server(f);
 }
+SET_UP(set_up_without_a_bucket)
+{
+    f->has_no_bucket = true;
+    start_server(f);
+}
+FIXTURE(no_bucket, set_up_without_a_bucket, tear_down);
 FIXTURE(incomplete, set_up_with_incomplete_credentials, tear_down);
 FIXTURE(expiring, set_up_with_soon_expired_credentials, tear_down);
 
@@ -582,6 +590,13 @@ TEST_F(http, the_names_of_a_directory_are_listed)
     assert_string_equal(names, expected);
     close(answer.fd);
     assert_true(had_line(f, "GET /fleet?delimiter=%2F&list-type=2&prefix=v1%2Fk%2F HTTP/1.1"));
+}
+
+/* kilnd must not believe that the store fails. */
+TEST_F(no_bucket, a_list_is_refused_if_the_url_has_no_bucket)
+{
+    ask_list(f, "");
+    assert_int_equal(receive(f).end, FLEET_END_REFUSED);
 }
 
 TEST_F(http, the_next_page_is_requested_with_its_token)

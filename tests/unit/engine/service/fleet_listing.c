@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/unit/engine/service/fleet_host.h"
+
+#define LIST_SIZE_MAX 16384
+
+FIXTURE_OF(listing, struct host, host_set_up, NULL);
+
+/* The keys of the kernels for which the host waits. */
+static char keys[100][DIGEST_HEX_SIZE];
+static unsigned key_count;
+
+static bool is_list(const struct fleet_access *access) { return access && access->is_list; }
+
+static bool is_for_record(const struct fleet_access *access, unsigned i)
+{
+    return is_for(access, "v1/k/") && strstr(access->name, keys[i]);
+}
+
+static unsigned count_requests(const struct host *f)
+{
+    return f->users.engine.executor.fleet_accesses_handed_over;
+}
+
+/* Answers a list with the first |count| of the keys. */
+static void answer_list(struct host *f, unsigned count)
+{
+    char list[LIST_SIZE_MAX] = "";
+    for (unsigned i = 0; i < count; i++) {
+        size_t size = strlen(list);
+        snprintf(list + size, sizeof(list) - size, "%s 3000 1700000000\n", keys[i]);
+    }
+    assert_true(is_list(next_access(f)));
+    fake_executor_fleet_got(next_access(f), bytes_of_text(list));
+    fake_executor_run_tasks(&f->users.engine.executor);
+}
+
+/* Loses the leases of |count| kernels. No record is there yet. */
+static void lose_leases(struct host *f, unsigned count)
+{
+    char program[32];
+    f->users.engine.executor.slots = 50;
+    probe(f, FLEET_END_EXISTS);
+    for (key_count = 0; key_count < count; key_count++) {
+        snprintf(program, sizeof(program), "%u.cl", key_count);
+        fetch(f, program);
+        assert_true(is_for(next_access(f), "v1/l/") && next_access(f)->is_put);
+        snprintf(keys[key_count], DIGEST_HEX_SIZE, "%s", strrchr(next_access(f)->name, '/') + 1);
+        end_access(f, FLEET_END_EXISTS);
+        if (is_list(next_access(f)))
+            answer_list(f, 0);
+        else if (next_access(f))
+            end_access(f, FLEET_END_ABSENT);
+    }
+}
+
+/* Ends all waits and requests, and the compiles that begin because of that. */
+static void end_all(struct host *f)
+{
+    fleet_leases_give_up(f->users.engine.engine);
+    while (next_access(f) || is_compiling(f)) {
+        test_caller_forget_replies(&f->users.ann);
+        if (next_access(f))
+            end_access(f, FLEET_END_FORBIDDEN);
+        else
+            finish_compile(&f->users, "object");
+    }
+}
+
+TEST_F(listing, one_list_replaces_the_requests_for_several_records)
+{
+    lose_leases(f, 10);
+    unsigned before = count_requests(f);
+    pass_time(f, 2);
+    assert_int_equal(count_requests(f) - before, 1);
+    assert_true(is_list(next_access(f)));
+    assert_memory_equal(next_access(f)->name, "v1/k/", 5);
+    assert_null(strchr(next_access(f)->name + 5, '/'));
+    end_all(f);
+}
+
+TEST_F(listing, only_listed_records_are_requested)
+{
+    lose_leases(f, 10);
+    pass_time(f, 2);
+    unsigned before = count_requests(f);
+    answer_list(f, 2);
+    assert_int_equal(count_requests(f) - before, 2);
+    assert_true(is_for_record(next_access(f), 0));
+    end_access(f, FLEET_END_ABSENT);
+    assert_true(is_for_record(next_access(f), 1));
+    end_all(f);
+}
+
+TEST_F(listing, few_records_are_requested_without_a_list)
+{
+    lose_leases(f, 3);
+    unsigned before = count_requests(f);
+    pass_time(f, 2);
+    assert_int_equal(count_requests(f) - before, 3);
+    assert_true(is_for_record(next_access(f), 0));
+    end_all(f);
+}
+
+TEST_F(listing, at_most_64_records_are_requested_at_the_same_time)
+{
+    lose_leases(f, 70);
+    pass_time(f, 2);
+    unsigned before = count_requests(f);
+    answer_list(f, 70);
+    assert_int_equal(count_requests(f) - before, 64);
+    end_access(f, FLEET_END_FORBIDDEN);
+    assert_int_equal(count_requests(f) - before, 65);
+    end_all(f);
+}
+
+TEST_F(listing, pauses_grow_while_lists_show_few_new_records)
+{
+    lose_leases(f, 10);
+    for (unsigned i = 0; i < 3; i++) {
+        pass_time(f, 4);
+        answer_list(f, 0);
+    }
+    pass_time(f, 3);
+    assert_null(next_access(f));
+    pass_time(f, 1);
+    assert_true(is_list(next_access(f)));
+    end_all(f);
+}
+
+TEST_F(listing, a_new_wait_is_listed_within_a_second)
+{
+    lose_leases(f, 10);
+    pass_time(f, 4);
+    answer_list(f, 0);
+    fetch(f, "new.cl");
+    end_access(f, FLEET_END_EXISTS);
+    assert_null(next_access(f));
+    pass_time(f, 1);
+    assert_true(is_list(next_access(f)));
+    end_all(f);
+}
+
+static void expect_single_requests(struct host *f, unsigned count)
+{
+    unsigned handed_over = count_requests(f);
+    assert_true(is_for_record(next_access(f), 0));
+    for (unsigned i = 0; i < count; i++)
+        end_access(f, FLEET_END_ABSENT);
+    assert_null(next_access(f));
+    assert_int_equal(count_requests(f), handed_over);
+    pass_time(f, 10);
+    assert_true(is_for_record(next_access(f), 0));
+    end_all(f);
+}
+
+TEST_F(listing, records_are_requested_one_by_one_if_the_store_has_no_lists)
+{
+    lose_leases(f, 10);
+    pass_time(f, 2);
+    end_access(f, FLEET_END_REFUSED);
+    assert_string_equal(f->users.engine.engine->fleet->last_error, "");
+    expect_single_requests(f, 10);
+}
+
+TEST_F(listing, records_are_requested_one_by_one_if_a_list_is_incomplete)
+{
+    lose_leases(f, 10);
+    pass_time(f, 2);
+    next_access(f)->is_partial = true;
+    answer_list(f, 0);
+    expect_single_requests(f, 10);
+}
+
+TEST_F(listing, records_are_requested_one_by_one_if_a_list_is_too_long)
+{
+    static char list[(256u << 10) + 1];
+    memset(list, '\n', sizeof(list));
+    lose_leases(f, 10);
+    pass_time(f, 2);
+    fake_executor_fleet_got(next_access(f), bytes_of(list, sizeof(list)));
+    expect_single_requests(f, 10);
+}
+
+/* The store still answers other requests. */
+TEST_F(listing, records_are_requested_one_by_one_if_a_list_is_slow)
+{
+    lose_leases(f, 10);
+    pass_time(f, 2);
+    fake_executor_fleet_slow(next_access(f));
+    answer_list(f, 0);
+    expect_single_requests(f, 10);
+}
+
+TEST_F(listing, a_damaged_list_shows_no_records)
+{
+    lose_leases(f, 10);
+    pass_time(f, 2);
+    unsigned before = count_requests(f);
+    keys[0][0] = 'x';
+    keys[1][63] = '\n';
+    answer_list(f, 2);
+    assert_int_equal(count_requests(f) - before, 0);
+    end_all(f);
+}
+
+TEST_F(listing, all_records_are_requested_once_more_when_the_time_is_over)
+{
+    lose_leases(f, 10);
+    pass_time(f, 31);
+    for (unsigned i = 0; i < 10; i++) {
+        assert_true(is_for_record(next_access(f), i));
+        end_access(f, FLEET_END_ABSENT);
+    }
+    assert_int_equal(count(f, "expired"), 10);
+    end_all(f);
+}
+
+TEST_F(listing, a_store_that_fails_during_a_list_ends_all_waits)
+{
+    lose_leases(f, 10);
+    pass_time(f, 2);
+    end_access(f, FLEET_END_BROKEN);
+    assert_null(next_access(f));
+    assert_true(is_compiling(f));
+    end_all(f);
+}
