@@ -33,6 +33,7 @@ MAY_INCLUDE = {  # for each directory, the other directories or single headers t
     "libclient/include": set(),
     "libclient": {"common"},
     "libclient/rtc": {"common", "libclient", "engine/digest"},
+    "libclient/torch": set(),
     "engine/digest": {"common"},
     "engine/codec": {"common", "engine/digest"},
     "engine/manifest": {"common", "engine/digest"},

@@ -42,6 +42,9 @@ OUTSIDE = {
     "rtc.create": "hiprtc's hiprtcCreateProgram",
     "opencl.context": "OpenCL's clCreateContext",
     "opencl.build": "OpenCL's clBuildProgram",
+    "fake_convolution": "PyTorch's at::_ops::convolution::redispatch",
+    "fake_convolution_backward": "PyTorch's at::_ops::convolution_backward::redispatch",
+    "fake_empty": "PyTorch's aoti_torch_empty_strided",
 }
 FIELD = re.compile("(kind|line|end|signature|struct|typeref):")
 TAIL = 10

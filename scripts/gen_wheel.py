@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Make a Python wheel of the Python package, libkiln, libkiln-rtc, kilnd, kilnctl and kiln-cc.
+"""Make a Python wheel of the Python package, kiln's libraries, kilnd, kilnctl and kiln-cc.
 
 Usage: scripts/gen_wheel.py BUILD OUT
 
@@ -35,7 +35,7 @@ PYTHON = SOURCE / "libclient/python"
 PROGRAMS = ("bin/kilnd", "bin/kilnctl", "bin/kiln-cc", "bin/kiln-ptxas",
             "libexec/kiln/kiln-compiler",
             "libexec/kiln/kiln-transfer", "libexec/kiln/kiln-launch")
-LIBRARIES = ("lib/libkiln.so.0", "lib/libkiln-rtc.so.0")
+LIBRARIES = ("lib/libkiln.so.0", "lib/libkiln-rtc.so.0", "lib/libkiln-torch.so.0")
 GLIBC = re.compile(r"(linux-vdso|ld-linux.*|lib(c|m|dl|rt|util|resolv|pthread))\.so\.\d+$")
 COMMON_LICENSE = re.compile(r"/usr/share/common-licenses/([A-Za-z0-9.+-]*[A-Za-z0-9])")
 PT_DYNAMIC, DT_NULL, DT_RPATH, DT_RUNPATH = 2, 0, 15, 29

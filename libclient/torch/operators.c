@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT */
+#include "libclient/torch/operators.h"
+
+#include "libclient/torch/call.h"
+#include <kiln/run.h>
+
+static _Atomic(const struct kiln_torch_operators *) installed;
+static _Thread_local struct call *passed_on;
+
+void use_operators(const struct kiln_torch_operators *operators)
+{
+    atomic_store(&installed, operators);
+}
+
+struct call *call_passed_on(void) { return passed_on; }
+
+/* ---- kiln ---- */
+
+static bool is_by(const struct kiln_torch_choice *choice, enum action action)
+{
+    return choice && atomic_load_explicit(&choice->action, memory_order_relaxed) == (int)action;
+}
+
+static void *data_of(const struct pytorch *torch, tensor_handle tensor)
+{
+    void *data = NULL;
+    if (tensor)
+        (void)torch->data(tensor, &data);
+    return data;
+}
+
+/* Returns whether the choice still counts in this call, which runs on |stream|.  Python decides
+ * about a postponed search after some calls, and on streams other than the default one. */
+static bool is_valid(struct kiln_torch_choice *choice, const void *stream)
+{
+    if (!choice->is_limited || !is_by(choice, ACTION_KILN))
+        return true;
+    return !stream && atomic_fetch_sub_explicit(&choice->calls_left, 1, memory_order_relaxed) > 0;
+}
+
+struct memory {
+    const struct pytorch *torch;
+    tensor_handle made, workspace;
+};
+
+static void release_memory(struct memory *memory)
+{
+    if (memory->made)
+        (void)memory->torch->tensor_delete(memory->made);
+    if (memory->workspace)
+        (void)memory->torch->tensor_delete(memory->workspace);
+}
+
+static bool launch(const struct call *call, const struct kiln_torch_work *work, void *const data[3],
+                   const struct memory *memory)
+{
+    const struct kiln_native_tensors tensors = {
+        .size = sizeof(tensors),
+        .x = data[work->order[0]],
+        .w = data[work->order[1]],
+        .y = data[work->order[2]],
+        .workspace = data_of(memory->torch, memory->workspace),
+        .workspace_bytes = work->workspace,
+        .stream = call->stream,
+    };
+    return call->operators->launch(work->run, &tensors, NULL) == 0;
+}
+
+/* Runs kiln on the operands with the numbers |first| and |second|.  Returns the result, or NULL:
+ * then Python finds out what failed. */
+static tensor_handle compute(const struct call *call, const struct kiln_torch_choice *choice,
+                             int first, int second)
+{
+    const struct pytorch *torch = &call->operators->torch;
+    struct memory memory __attribute__((cleanup(release_memory))) = { .torch = torch };
+    if (!call_allocate(call, &choice->work, &memory.made, &memory.workspace))
+        return NULL;
+    void *const data[] = { data_of(torch, call->tensors[first]),
+                           data_of(torch, call->tensors[second]), data_of(torch, memory.made) };
+    if (!launch(call, &choice->work, data, &memory))
+        return NULL;
+    tensor_handle made = memory.made;
+    memory.made = NULL;
+    return made;
+}
+
+/* ---- PyTorch and Python, which may throw ---- */
+
+/* Moves a returned tensor into a handle. */
+static tensor_handle handle_of(const struct pytorch *torch, void *tensor)
+{
+    tensor_handle handle = NULL;
+    if (torch->tensor_new(&handle) == 0)
+        *(void **)handle = tensor;
+    return handle;
+}
+
+static struct ints ints_of(const struct list *list)
+{
+    return (struct ints){ list->of, list->count };
+}
+
+static void forward_by(struct call *call, uint64_t keys)
+{
+    const struct pytorch *torch = &call->operators->torch;
+    struct returned made = torch->convolution(keys, call->tensors[0], call->tensors[1], &call->bias,
+                                              ints_of(&call->stride), ints_of(&call->padding),
+                                              ints_of(&call->dilation), call->transposed,
+                                              ints_of(&call->output_padding), &call->groups);
+    call->made[0] = handle_of(torch, made.of[0]);
+}
+
+static void backward_by(struct call *call, uint64_t keys, struct mask mask)
+{
+    const struct pytorch *torch = &call->operators->torch;
+    const struct maybe_ints bias_sizes = { ints_of(&call->bias_sizes), call->has_bias_sizes };
+    struct returned made = torch->convolution_backward(
+        keys, call->tensors[0], call->tensors[1], call->tensors[2], bias_sizes,
+        ints_of(&call->stride), ints_of(&call->padding), ints_of(&call->dilation), call->transposed,
+        ints_of(&call->output_padding), &call->groups, mask);
+    for (int i = 0; i < 3; i++) {
+        tensor_handle handle = handle_of(torch, made.of[2 - i]);
+        if (!call->made[i])
+            call->made[i] = handle;
+        else /* kiln has computed this one */
+            (void)torch->tensor_delete(handle);
+    }
+}
+
+static void end_passing_on(struct call **call) { passed_on = (*call)->outer; }
+
+/* Runs Python's operator, which may call kiln_torch_remember(). */
+static void ask_python(struct call *call)
+{
+    struct call *ended __attribute__((cleanup(end_passing_on))) = call;
+    (void)ended;
+    call->outer = passed_on;
+    passed_on = call;
+    if (call->is_backward)
+        backward_by(call, call->operators->asked, call->mask);
+    else
+        forward_by(call, call->operators->asked);
+}
+
+/* ---- the operators ---- */
+
+/* Returns NULL if Python has to decide. */
+static const struct entry *find_choices(struct call *call)
+{
+    int32_t device;
+    call_make_key(call);
+    const struct entry *entry =
+        call->has_key ? table_find(&call->operators->table, &call->key) : NULL;
+    if (!entry || call->operators->torch.device_index(call->tensors[0], &device) ||
+        call->operators->stream(device, &call->stream))
+        return NULL;
+    for (int i = 0; i < 2; i++)
+        if (entry->choices[i] && !is_valid(entry->choices[i], call->stream))
+            return NULL;
+    return entry;
+}
+
+static void count_kiln(struct kiln_torch_choice *choice)
+{
+    atomic_fetch_add_explicit(&choice->kiln_calls, 1, memory_order_relaxed);
+}
+
+static void count_original(struct kiln_torch_choice *choice)
+{
+    atomic_fetch_add_explicit(&choice->original_calls, 1, memory_order_relaxed);
+}
+
+struct view {
+    const struct pytorch *torch;
+    tensor_handle tensor;
+};
+
+static void release_view(struct view *view) { (void)view->torch->tensor_delete(view->tensor); }
+
+/* Adds the bias to the result, of which the channels are then the last dimension.  May throw. */
+static void add_bias(const struct call *call)
+{
+    const struct pytorch *torch = &call->operators->torch;
+    struct view view __attribute__((cleanup(
+        release_view))) = { torch, handle_of(torch, torch->transpose(call->made[0], 1, -1).of[0]) };
+    (void)torch->add(view.tensor, call->tensors[2], &call->operators->one);
+}
+
+static void run_forward(struct call *call)
+{
+    const struct entry *entry = find_choices(call);
+    struct kiln_torch_choice *choice = entry ? entry->choices[0] : NULL;
+    if (is_by(choice, ACTION_ORIGINAL)) {
+        count_original(choice);
+        forward_by(call, call->operators->original);
+        return;
+    }
+    if (choice)
+        call->made[0] = compute(call, choice, 0, 1);
+    if (!call->made[0]) {
+        ask_python(call);
+        return;
+    }
+    count_kiln(choice);
+    if (call->bias.exists)
+        add_bias(call);
+}
+
+/* Lets kiln compute the gradients that it was chosen for.  Returns false if it failed. */
+static bool compute_gradients(struct call *call, struct kiln_torch_choice *const choices[2])
+{
+    for (int i = 0; i < 2; i++) {
+        if (!is_by(choices[i], ACTION_KILN))
+            continue;
+        call->made[i] = compute(call, choices[i], 0, 2 - i);
+        if (!call->made[i])
+            return false;
+    }
+    for (int i = 0; i < 2; i++)
+        if (call->made[i])
+            count_kiln(choices[i]);
+    return true;
+}
+
+static void run_backward(struct call *call)
+{
+    const struct entry *entry = find_choices(call);
+    if (!entry || !compute_gradients(call, entry->choices)) {
+        ask_python(call);
+        return;
+    }
+    struct mask left = call->mask;
+    for (int i = 0; i < 2; i++) {
+        left.of[i] = left.of[i] && !call->made[i];
+        if (left.of[i])
+            count_original(entry->choices[i]);
+    }
+    if (left.of[0] || left.of[1] || left.of[2])
+        backward_by(call, call->operators->original, left);
+    for (int i = 0; i < 3; i++) /* a result that is not wanted is an undefined tensor */
+        if (!call->made[i])
+            (void)call->operators->torch.tensor_new(&call->made[i]);
+}
+
+/* Hands the results over to PyTorch. */
+static void return_made(struct call *call, uint64_t *stack, uint64_t results)
+{
+    for (uint64_t i = 0; i < results; i++) {
+        stack[i] = (uint64_t)(uintptr_t)call->made[i];
+        call->made[i] = NULL;
+    }
+}
+
+void on_convolution(uint64_t *stack, uint64_t arguments, uint64_t results)
+{
+    (void)arguments;
+    CALL_AUTO struct call call;
+    call_begin(&call, atomic_load_explicit(&installed, memory_order_acquire));
+    call_read_forward(&call, stack);
+    run_forward(&call);
+    return_made(&call, stack, results);
+}
+
+void on_convolution_backward(uint64_t *stack, uint64_t arguments, uint64_t results)
+{
+    (void)arguments;
+    CALL_AUTO struct call call;
+    call_begin(&call, atomic_load_explicit(&installed, memory_order_acquire));
+    call_read_backward(&call, stack);
+    run_backward(&call);
+    return_made(&call, stack, results);
+}

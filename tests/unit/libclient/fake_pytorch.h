@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * A fake PyTorch: the functions that libkiln-torch calls, on tensors without contents.
+ *
+ * Threading  Several threads may make calls at once, but only one may change the settings.
+ */
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define FAKE_ASKED 11
+#define FAKE_ORIGINAL 22
+#define FAKE_FLAGS 5 /* benchmark, deterministic (2), enabled, TF32 */
+
+enum fake_bias { FAKE_NONE, FAKE_UNDEFINED, FAKE_DEFINED };
+
+struct fake_call {                  /* all zero: the smallest call */
+    int64_t batch, groups, padding; /* 0: 2, 1, 0 */
+    int dims, type;                 /* 0: 4, 6 */
+    bool is_last, transposed, bias_sizes;
+    enum fake_bias bias;
+    uintptr_t offset; /* of the memory, from an aligned address */
+    bool mask[3];
+};
+
+struct fake_result {
+    void *data[3]; /* NULL for an undefined tensor */
+};
+
+struct fake_pytorch {
+    _Atomic int handles, tensors, lists; /* that exist */
+    bool is_installed;
+    bool flags[FAKE_FLAGS];
+    bool refuses_memory, throws, changes_flag, tries_to_remember;
+    bool has_thrown, was_remembered;
+    _Atomic int originals; /* calls of PyTorch's own operators */
+    int mask, added;
+    _Atomic(void *) operands[3]; /* memory of the last call's first tensors */
+};
+
+extern struct fake_pytorch fake_pytorch;
+
+/* Begins anew. |asked| is called when Python's operators are. */
+void fake_pytorch_reset(void (*asked)(void));
+
+/* Returns the functions of these names. */
+void *const *fake_pytorch_functions(const char *const *names);
+
+/* Call the installed operators, as a job does. */
+struct fake_result fake_forward(struct fake_call call);
+struct fake_result fake_backward(struct fake_call call);
