@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import dataclasses
+import struct
 import subprocess
 import sys
 import threading
@@ -16,7 +17,7 @@ import kiln  # noqa: E402
 import kiln.torch  # noqa: E402
 from conftest import SOURCE, join  # noqa: E402
 from kiln import Direction, Layout  # noqa: E402
-from kiln.torch import _choice, _operators  # noqa: E402
+from kiln.torch import _choice, _native, _operators  # noqa: E402
 from kiln.torch._choice import State, TRIALS_MAX  # noqa: E402
 from kiln.torch._operators import Operators  # noqa: E402
 
@@ -33,6 +34,8 @@ class FakeRun:
     def __init__(self, fake, problem):
         self.fake, self.problem = fake, problem
         self.workspace = fake.workspace
+        fake.runs.append(self)
+        self.pointer = len(fake.runs)
 
     def tensor(self, pointer, shape):
         size = KINDS[self.problem.type].itemsize if hasattr(torch.float32, "itemsize") else \
@@ -81,7 +84,26 @@ class FakeAccelerator:
         self.launch_error = self.load_error = None
         self.records, self.answers_at_once = {}, False
         self.streams, self.current = [], threading.local()
+        self.runs, self.native_launches = [], 0
+        self._functions = (_native._Launch(self.native_launch), _native._Stream(self.native_stream))
         self.operators = Operators(self, "CPU")
+
+    def native_functions(self):
+        return tuple(ctypes.cast(f, ctypes.c_void_p).value for f in self._functions)
+
+    def native_launch(self, pointer, tensors, _):
+        """Stands for kiln_run_launch_native()."""
+        _, x, w, y, workspace, _, stream = struct.unpack("@NPPPPQP", ctypes.string_at(tensors, 56))
+        try:
+            self.runs[pointer - 1].launch(x, w, y, workspace, stream)
+        except Exception:
+            return 1
+        self.native_launches += 1
+        return 0
+
+    def native_stream(self, index, place):
+        ctypes.c_void_p.from_address(place).value = self.stream(index)
+        return 0
 
     def ask(self, index, requests):
         self.batches.append(len(requests))
@@ -132,8 +154,25 @@ class FakeAccelerator:
 _the_fake = None
 
 
-@pytest.fixture
-def fake(monkeypatch):
+def make_native(fake):
+    """Makes C operators with an empty table."""
+    return _native.Native("CPU", _operators.OPERATORS, fake.native_functions)
+
+
+def languages():
+    """Returns the languages of the operators that this PyTorch can be tested with."""
+    try:
+        make_native(FakeAccelerator())
+    except _native.Unavailable:
+        return ["Python"]
+    return ["Python", "C"]
+
+
+LANGUAGES = languages()
+
+
+@pytest.fixture(params=LANGUAGES)
+def fake(request, monkeypatch):
     """The fake accelerator. All tests share its operators, because a process has one set of
     them."""
     global _the_fake
@@ -143,17 +182,20 @@ def fake(monkeypatch):
     fresh.__dict__.update(asked=[], batches=[], loads=0, launches=0, kiln_us=5.0, workspace=64,
                           capturing=False, is_wrong=False, is_wrong_tile=False, is_idle=False,
                           launch_error=None, load_error=None, records={}, answers_at_once=False,
-                          streams=[], current=threading.local())
+                          streams=[], current=threading.local(), native_launches=0)
     monkeypatch.setattr(_choice, "names_of_plan", lambda plan: ("FakeSolver", "1", "code"))
     monkeypatch.setattr(_operators, "RECALL_WAIT_S", 0.01)
     operators._recall_wait_s = 0.01
     operators.choices.clear()
     operators.gradients.clear()
     operators.errors.clear()
+    if request.param == "C":
+        operators._native = make_native(fresh)
     operators.start()
     monkeypatch.setattr(kiln.torch, "_replaced", operators)
     yield fresh
     operators.stop()
+    operators._native = None
 
 
 @contextlib.contextmanager
@@ -227,6 +269,11 @@ def test_kiln_runs_all_directions_with_the_results_and_strides_of_pytorch(fake, 
     before = fake.launches
     made = step(run, x, w, bias)
     assert fake.launches == before + 3
+    again, launches = step(run, x, w, bias), fake.native_launches
+    step(run, x, w, bias)
+    assert fake.native_launches - launches == (3 if fake.operators._native else 0)
+    assert all(map(torch.equal, again, made))
+    assert sum(c.kiln_calls for c in fake.operators.choices.values()) == 9
     assert fake.operators.errors == []
     for one, other in zip(made, wanted):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
@@ -309,8 +356,110 @@ def test_pytorch_runs_what_kiln_is_slower_at(fake, x, w):
     learn(fake, simple, x, w)
     assert fake.states() == {State.ORIGINAL} and fake.reasons() == {"not faster by 3 %"}
     launches = fake.launches
-    step(simple, x, w)
+    with without_kiln(fake):
+        wanted = step(simple, x, w)
+    for _ in range(3):
+        assert all(map(torch.equal, step(simple, x, w), wanted))
     assert fake.launches == launches
+    assert [c.original_calls for c in fake.operators.choices.values()] == [5, 5, 5]
+
+
+def in_c(fake):
+    if fake.operators._native is None:
+        pytest.skip("tests the operators in C")
+
+
+def test_what_is_decided_does_not_pass_through_python(fake, x, w, monkeypatch):
+    in_c(fake)
+    learn(fake, simple, x, w)
+    step(simple, x, w)
+    monkeypatch.setattr(fake.operators, "_find", lambda *rest: 1 // 0)
+    monkeypatch.setattr(fake.operators, "_gradients", lambda *rest: 1 // 0)
+    step(simple, x, w)
+    for choice in fake.operators.choices.values():
+        choice.settle("slower")
+    step(simple, x, w)
+    assert fake.native_launches == 3 and fake.operators.errors == []
+
+
+def test_an_exception_of_pythons_operator_keeps_its_type(fake, x, w, monkeypatch):
+    class Stop(BaseException):
+        pass
+
+    def stop(*rest):
+        raise Stop
+
+    monkeypatch.setattr(fake, "recall", stop)
+    for _ in range(2):
+        with pytest.raises(Stop):
+            simple(x, w)
+
+
+def test_both_languages_read_pytorchs_flags(fake, monkeypatch):
+    in_c(fake)
+    native = fake.operators._native
+    for name in ("benchmark", "deterministic", "enabled", "allow_tf32"):
+        for value in (True, False):
+            with monkeypatch.context() as patch:
+                patch.setattr(torch.backends.cudnn, name, value)
+                assert native.flags() == _operators._flags()
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert native.flags() == _operators._flags() and native.flags()[1]
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.parametrize("kiln_us", [5.0, 9.9], ids=["kiln", "PyTorch"])
+def test_calls_in_c_hold_no_reference_to_a_tensor(fake, x, w, kiln_us):
+    in_c(fake)
+    fake.kiln_us = kiln_us
+    bias, dy = torch.randn(4), torch.randn(2, 4, 9, 9)
+    rest = [1, 1], [1, 1], [1, 1], False, [0, 0], 1
+
+    def references():
+        made = [torch.ops.aten.convolution(x, w, bias, *rest),
+                *torch.ops.aten.convolution_backward(dy, x, w, [4], *rest, [True] * 3)]
+        return [t._use_count() for t in (x, w, bias, dy, *made)]
+
+    with without_kiln(fake):
+        wanted = references()
+    references()
+    fake.answer()
+    for _ in range(4):
+        assert references() == wanted
+    assert fake.native_launches == (6 if kiln_us == 5.0 else 0)
+
+
+@pytest.mark.parametrize("version, machine, wish, reason", [
+    ("2.11.0", "x86_64", "", "not tested with PyTorch 2.11.0"),
+    ("2.140.0", "x86_64", "", "not tested with PyTorch 2.140.0"),
+    ("2.14.1", "aarch64", "", "not tested on aarch64"),
+    ("2.14.1", "x86_64", "python", "KILN_TORCH_OPERATOR is 'python'")])
+def test_where_the_c_operators_were_not_tested_python_runs(fake, monkeypatch, version, machine,
+                                                           wish, reason):
+    monkeypatch.setattr(torch, "__version__", version)
+    monkeypatch.setattr(_native.platform, "machine", lambda: machine)
+    monkeypatch.setenv("KILN_TORCH_OPERATOR", wish)
+    operators = _operators.make_operators(fake, "CPU")
+    assert operators._native is None and reason in operators.language
+    monkeypatch.setattr(kiln.torch, "_replaced", operators)
+    assert f"operators: {operators.language}" in kiln.torch.report()
+
+
+def test_without_libkiln_torch_pythons_operators_are_used(fake, monkeypatch):
+    in_c(fake)
+    monkeypatch.setattr(_native, "NAME", "libkiln-missing.so.0")
+    fake.operators.stop()
+    assert "cannot load libkiln-missing.so.0" in _operators.make_operators(fake, "CPU").language
+
+
+def test_a_pytorch_without_the_functions_uses_pythons_operators(fake, monkeypatch):
+    monkeypatch.setenv("KILN_TORCH_OPERATOR", "c")
+    monkeypatch.setattr(_native.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(_native, "of_pytorch", lambda name: None)
+    fake.operators.stop()
+    assert "has no function aoti_torch" in _operators.make_operators(fake, "CPU").language
 
 
 def test_a_result_that_differs_is_never_used(fake, x, w):
@@ -480,6 +629,10 @@ def test_memory_that_is_always_misaligned_is_pytorchs_from_the_first_call(fake, 
 def begin_another_process(fake, answers_at_once=True):
     fake.operators.choices.clear()
     fake.operators.gradients.clear()
+    if fake.operators._native is not None:
+        fake.operators.stop()
+        fake.operators._native = make_native(fake)
+        fake.operators.start()
     fake.loads = fake.launches = 0
     fake.answers_at_once = answers_at_once
     fake.operators._recall_wait_s = 0.01

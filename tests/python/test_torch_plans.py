@@ -214,7 +214,7 @@ def test_packed_tensors_are_the_struct_of_libkiln():
 
 def test_a_launch_that_fails_raises_libkilns_error():
     run = _run.Run.__new__(_run.Run)
-    run.workspace, run._pointer = 0, 0
+    run.workspace, run.pointer = 0, 0
     run._launch = _run._Launch(("kiln_run_launch_native", _library.library()))
     with pytest.raises(kiln.InvalidError, match="needs a run"):
         run.launch(16, 32, 48, 0, 0)

@@ -2,7 +2,7 @@
 """Finds libkiln.so.0. A process has one libkiln, which is loaded at its first use."""
 import ctypes
 import os
-from typing import List, Optional, Union
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 from ._abi import FUNCTIONS
 from .enums import ErrorCode
@@ -86,6 +86,16 @@ def load_library(path: Union[str, "os.PathLike[str]", None] = None) -> str:
     elif path is not None and not _same(name, _loaded._name):
         raise invalid(f"libkiln was loaded from '{_loaded._name}' already; a process has one")
     return _loaded._name
+
+
+def load_beside(name: str, functions: Dict[str, Tuple[Any, Sequence[Any]]]) -> ctypes.CDLL:
+    """Loads another library of kiln from where libkiln was loaded. |functions| gives the types of
+    the results and parameters. Raises OSError or AttributeError."""
+    found = ctypes.CDLL(os.path.join(os.path.dirname(library()._name), name))
+    for function, (result, parameters) in functions.items():
+        getattr(found, function).restype = result
+        getattr(found, function).argtypes = parameters
+    return found
 
 
 def _same(one: str, other: str) -> bool:

@@ -49,14 +49,14 @@ def names_of_plan(plan: Handle) -> Tuple[str, str, str]:
 class Run:
     """A plan whose code is loaded on a device. Any thread may launch it."""
 
-    __slots__ = ("workspace", "solver", "config", "code", "_handle", "_pointer", "_launch")
+    __slots__ = ("workspace", "solver", "config", "code", "pointer", "_handle", "_launch")
 
     def __init__(self, device: Device, plan: Handle) -> None:
         lib = library()
         self._handle = Handle("kiln_run_destroy")
         call("kiln_run_create", device.handle.pointer, plan.pointer,
              ctypes.byref(self._handle.place))
-        self._pointer = self._handle.pointer
+        self.pointer: int = self._handle.pointer  #: the struct kiln_run
         self._launch = _Launch(("kiln_run_launch_native", lib))
         self.workspace: int = lib.kiln_plan_workspace(plan.pointer)  #: bytes
         self.solver, self.config, self.code = names_of_plan(plan)
@@ -65,14 +65,14 @@ class Run:
         """Enqueues the kernels on |stream| and does not wait. The arguments are pointers; the
         caller guarantees the sizes of the tensors and of the workspace."""
         tensors = pack_tensors(_TENSORS_SIZE, x, w, y, workspace, self.workspace, stream)
-        if self._launch(self._pointer, tensors, None):
+        if self._launch(self.pointer, tensors, None):
             self._launch_with_error(tensors)
 
     def _launch_with_error(self, tensors: bytes) -> None:
         """Launches again and raises the error. The first launch did not ask for the error, to save
         time."""
         err = _abi.Error()
-        code: int = self._launch(self._pointer, tensors, ctypes.addressof(err))
+        code: int = self._launch(self.pointer, tensors, ctypes.addressof(err))
         if code:
             err.code = code
             raise to_error(err)

@@ -56,13 +56,13 @@ def install(socket_path: Union[str, "os.PathLike[str]", None] = None) -> None:
     """
     global _replaced, _plans
     from ._cuda import Cuda
-    from ._operators import Operators
+    from ._operators import make_operators
 
     library()
     with _lock:
         if _replaced is None:
             planner = Planner(lambda: Client(socket_path, name="kiln.torch"))
-            _replaced = Operators(Cuda(planner), "CUDA")
+            _replaced = make_operators(Cuda(planner), "CUDA")
             _plans = planner
         _replaced.start()
 
@@ -134,5 +134,7 @@ def report() -> str:
             if c.kiln_us else "not timed"
         lines.append(f"  {c.runs_by:12} {c.result:6} {times}  {c.reason or c.solver}  "
                      f"[{c.type.replace('torch.', '')}] {c.problem}")
+    if _replaced is not None:
+        lines.append(f"  operators: {_replaced.language}")
     errors = [] if _replaced is None else _replaced.errors
     return "\n".join(lines + [f"  error: {error}" for error in errors])

@@ -12,6 +12,7 @@ from .._run import Run, names_of_plan
 from ..enums import Direction, Layout
 from ..errors import InvalidError
 from ..problem import Problem
+from ._native import NativeChoice, Work
 from ._records import Record
 from ._translate import Geometry, Tensors, direction_of, problem_of
 
@@ -56,6 +57,10 @@ class Accelerator(Protocol):
     def stream(self, index: int) -> int:
         """Returns the pointer of the current stream, which is 0 for the default stream."""
 
+    def native_functions(self) -> Tuple[Optional[int], Optional[int]]:
+        """Returns the addresses of the functions with which the C operators launch and find the
+        current stream. See Native."""
+
     def is_capturing(self) -> bool:
         """Returns whether the current stream is captured into a graph."""
 
@@ -80,7 +85,7 @@ class Choice:
     """
 
     __slots__ = ("key", "flags", "result", "kind", "state", "reason", "problem",
-                 "original_us", "kiln_us", "kiln_calls", "original_calls", "solver",
+                 "original_us", "kiln_us", "python_calls", "solver", "native",
                  "_accelerator", "_index", "_geometry", "_allow_tf32", "_plan", "_run", "_format",
                  "_copies", "_shape", "_strides", "_dtype", "_device", "_direction", "_order",
                  "_trials", "_layout", "_recorded", "_answered", "_lock", "_is_prepared",
@@ -97,7 +102,8 @@ class Choice:
         self.reason = ""
         self.problem: Optional[Problem] = None
         self.original_us = self.kiln_us = 0.0
-        self.kiln_calls = self.original_calls = 0
+        self.python_calls = [0, 0]  #: of kiln and of the original; the C operators count theirs
+        self.native: Optional[NativeChoice] = None  #: set as soon as the C operators run calls
         self.solver = ""
         self._accelerator = accelerator
         self._index: int = -1 if device.index is None else device.index
@@ -120,6 +126,18 @@ class Choice:
         self._is_prepared = False  # if true, the planner's thread loads the kernels
 
     # ---- the job's calls ----
+
+    def _calls(self, index: int) -> int:
+        native = self.native
+        return self.python_calls[index] + (0 if native is None else native.counts()[index])
+
+    @property
+    def kiln_calls(self) -> int:
+        return self._calls(0)
+
+    @property
+    def original_calls(self) -> int:
+        return self._calls(1)
 
     def compute(self, first: torch.Tensor, second: torch.Tensor,
                 is_trial: bool = False) -> torch.Tensor:
@@ -151,6 +169,8 @@ class Choice:
         self.reason = reason
         self.state = State.ORIGINAL
         self._plan = None
+        if self.native is not None:
+            self.native.leave()
 
     def postpones(self) -> bool:
         """Returns whether kiln runs this call of a POSTPONED convolution. Otherwise, the original
@@ -160,10 +180,45 @@ class Choice:
         if self._accelerator.is_capturing():
             return True
         self._lost_us += self.kiln_us - self.original_us
-        if self._lost_us <= SEARCH_US and not self._accelerator.stream(self._index):
+        if self._lost() <= SEARCH_US and not self._accelerator.stream(self._index):
             return True
         self.settle(self.reason)
         return False
+
+    def _lost(self) -> float:
+        """Returns the time that all calls of a POSTPONED convolution have lost."""
+        if self.native is None:
+            return self._lost_us
+        return self._lost_us + self.native.counts()[0] * (self.kiln_us - self.original_us)
+
+    # ---- what the C operators need ----
+
+    def is_original(self) -> bool:
+        return self.state is State.ORIGINAL
+
+    def is_decided(self) -> bool:
+        """Returns whether the C operators can run further calls. They copy no operands."""
+        if self.state is State.POSTPONED:
+            return not self._copies and math.isfinite(self.kiln_us - self.original_us)
+        return self.is_original() or self.state is State.KILN and not self._copies
+
+    def work(self) -> Optional[Work]:
+        """Returns how kiln computes a decided convolution, or None for the original."""
+        run = self._run
+        if run is None or self.is_original():
+            return None
+        return Work(run=run.pointer, workspace=run.workspace, order=self._order,
+                    shape=self._shape, strides=self._strides, calls_max=self._calls_max())
+
+    def _calls_max(self) -> int:
+        """Returns how many calls of a POSTPONED convolution kiln may run after the current one,
+        before postpones() decides; or -1 for a convolution that is not POSTPONED."""
+        if self.state is not State.POSTPONED:
+            return -1
+        lost_us = self.kiln_us - self.original_us
+        if lost_us < 1e-9:
+            return 1 << 62
+        return max(0, int((SEARCH_US - self._lost()) / lost_us) - 1)
 
     def learn(self, made: torch.Tensor, operands: Tuple[torch.Tensor, torch.Tensor],
               original: Callable[[], torch.Tensor], kiln: Callable[[], torch.Tensor],

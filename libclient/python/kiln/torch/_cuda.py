@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """PyTorch's GPUs, CUDA or ROCm, and kilnd's plans for them."""
+import ctypes
 import hashlib
 import os
 from typing import Any, Callable, Dict, List, Optional, Tuple
@@ -7,9 +8,10 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 import torch
 
 from .._call import Handle
-from .._library import version
+from .._library import library, version
 from .._run import Device, Run
 from ._choice import Request
+from ._native import of_pytorch
 from ._planner import Planner
 from ._records import Record, Records, directory
 
@@ -72,6 +74,12 @@ class Cuda:
 
     def stream(self, index: int) -> int:
         return self._raw_stream(index)
+
+    def native_functions(self) -> Tuple[Optional[int], Optional[int]]:
+        """Returns the addresses of the functions that the C operators launch with, and get the
+        current stream from."""
+        return (ctypes.cast(library().kiln_run_launch_native, ctypes.c_void_p).value,
+                of_pytorch("aoti_torch_get_current_cuda_stream"))
 
     def is_capturing(self) -> bool:
         return bool(torch.cuda.is_current_stream_capturing())

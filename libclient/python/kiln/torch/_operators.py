@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ..errors import InvalidError
 from ._choice import Accelerator, Choice, Request, State
+from ._native import ASKED, Native, Unavailable
 from ._translate import Geometry
 
 Key = Tuple[Any, ...]
@@ -81,7 +82,9 @@ def _is_misaligned(operand: Tensor) -> bool:
 class Operators:
     """The replaced operators, with one choice for each convolution and direction."""
 
-    def __init__(self, accelerator: Accelerator, dispatch_key: str) -> None:
+    def __init__(self, accelerator: Accelerator, dispatch_key: str,
+                 native: Optional[Native] = None) -> None:
+        """|native| are the C operators, which run what is decided, and pass on all other calls."""
         self.choices: Dict[Key, Choice] = {}
         self.gradients: Dict[Key, Gradients] = {}  # saves a backward pass its second look-up
         self.errors: List[str] = []  # errors of kiln.torch itself; should stay empty
@@ -90,6 +93,8 @@ class Operators:
         self._dispatch_key = dispatch_key
         self._forward, self._backward = (_original(name) for name in OPERATORS)
         self._library: Optional[Any] = None
+        self._native = native
+        self.language = "Python" if native is None else "C"
 
     # ---- registration ----
 
@@ -100,11 +105,16 @@ class Operators:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # replacing an operator is what is wanted here
             for name in OPERATORS:
-                library.impl(name, getattr(self, name), self._dispatch_key)
+                library.impl(name, getattr(self, name),
+                             self._dispatch_key if self._native is None else ASKED)
+            if self._native is not None:
+                self._native.start()
         self._library = library
 
     def stop(self) -> None:
         """Makes PyTorch's operators run again without passing through Python."""
+        if self._library is not None and self._native is not None:
+            self._native.stop()
         self._library = None  # the registration ends with the object
 
     # ---- finding choices ----
@@ -196,7 +206,7 @@ class Operators:
             made = choice.compute(first, second)
             if bias is not None:
                 made.transpose(1, -1).add_(bias)  # takes less time than reshaping |bias|
-            choice.kiln_calls += 1
+            choice.python_calls[0] += 1
             return made
         except InvalidError as error:  # this call's memory is unsuitable
             self._note(error)
@@ -212,12 +222,13 @@ class Operators:
         rest = (tuple(stride), tuple(padding), tuple(dilation), transposed, tuple(output_padding),
                 groups, None if bias is None else (bias.dtype, bias.shape))
         choice = self._ready("output", (x, w), rest)
+        self._tell_native((choice,), (True,))
         if choice is not None and (choice.state is KILN or _postpones(choice)):
             made = self._compute(choice, x, w, bias)
             if made is not None:
                 return made
         elif choice is not None and choice.state is ORIGINAL:
-            choice.original_calls += 1
+            choice.python_calls[1] += 1
             output: Tensor = torch._convolution(x, w, bias, *rest[:6], *choice.flags)
             return output
         return self._convolve(choice, x, w, bias, rest)
@@ -230,10 +241,11 @@ class Operators:
         rest = (tuple(stride), tuple(padding), tuple(dilation), transposed, tuple(output_padding),
                 groups)
         of_x, of_w = choices = self._gradients(dy, x, w, rest, output_mask)
+        self._tell_native(choices, output_mask)
         if (of_x is None or of_x.state is ORIGINAL) and (of_w is None or of_w.state is ORIGINAL):
             for choice in choices:
                 if choice is not None:
-                    choice.original_calls += 1
+                    choice.python_calls[1] += 1
             both: Result = self._backward(dy, x, w, bias_sizes, *rest, output_mask)
             return both
         dx = dw = None
@@ -253,7 +265,7 @@ class Operators:
         for i, operands in enumerate(((dy, w), (dy, x))):
             choice, tensor = choices[i], made[i]
             if left[i] and choice is not None and tensor is not None:
-                choice.original_calls += 1
+                choice.python_calls[1] += 1
                 if choice.state is not State.ORIGINAL:
                     one = _one_of(original, x, w, i)
                     choice.learn(tensor, operands, partial(one, *operands),
@@ -281,6 +293,17 @@ class Operators:
                 self.gradients[key] = found
         return found
 
+    def _tell_native(self, choices: Sequence[Optional[Choice]], wanted: Sequence[bool]) -> None:
+        """Lets the C operators run further calls like this one, if the wanted choices are
+        decided."""
+        if self._native is None:
+            return
+        if all(choice is not None for choice, is_wanted in zip(choices, wanted) if is_wanted):
+            try:
+                self._native.remember(*choices)
+            except Exception as error:
+                self._note(error)
+
     # ---- calls of the original ----
 
     def _convolve(self, choice: Optional[Choice], x: Tensor, w: Tensor, bias: Optional[Tensor],
@@ -302,10 +325,23 @@ class Operators:
 
         made = original(x, w, bias)
         if choice is not None:
-            choice.original_calls += 1
+            choice.python_calls[1] += 1
             if choice.state is not State.ORIGINAL:
                 choice.learn(made, (x, w), partial(original, x, w, bias), kiln, original)
         return made
+
+
+def make_operators(accelerator: Accelerator, dispatch_key: str) -> Operators:
+    """Returns operators in C where they were tested, else in Python."""
+    try:
+        native = Native(dispatch_key, OPERATORS, accelerator.native_functions)
+        if native.flags() != _flags():
+            raise Unavailable("the C operators misread PyTorch's flags")
+    except Unavailable as error:
+        operators = Operators(accelerator, dispatch_key)
+        operators.language = f"Python, because the C operators are unavailable: {error}"
+        return operators
+    return Operators(accelerator, dispatch_key, native)
 
 
 def _postpones(choice: Choice) -> bool:
