@@ -250,12 +250,14 @@ static bool is_compile(const struct rtc_library *library, int kind)
     static const struct {
         int comgr_2, comgr_3;
     } kinds[] = {
-        { 0x2, 0x2 }, /* COMPILE_SOURCE_TO_BC */
-        { 0x4, 0x3 }, /* LINK_BC_TO_BC */
-        { 0x6, 0x4 }, /* CODEGEN_BC_TO_RELOCATABLE */
-        { 0x9, 0x7 }, /* LINK_RELOCATABLE_TO_EXECUTABLE */
-        { 0xa, 0x8 }, /* ASSEMBLE_SOURCE_TO_RELOCATABLE */
-        { 0xf, 0xc }, /* COMPILE_SOURCE_WITH_DEVICE_LIBS_TO_BC */
+        { 0x2, 0x2 },  /* COMPILE_SOURCE_TO_BC */
+        { 0x4, 0x3 },  /* LINK_BC_TO_BC */
+        { 0x6, 0x4 },  /* CODEGEN_BC_TO_RELOCATABLE */
+        { 0x9, 0x7 },  /* LINK_RELOCATABLE_TO_EXECUTABLE */
+        { 0xa, 0x8 },  /* ASSEMBLE_SOURCE_TO_RELOCATABLE */
+        { 0xf, 0xc },  /* COMPILE_SOURCE_WITH_DEVICE_LIBS_TO_BC */
+        { 0x10, 0xd }, /* COMPILE_SOURCE_TO_RELOCATABLE */
+        { 0x11, 0xe }, /* COMPILE_SOURCE_TO_EXECUTABLE */
     };
     size_t major = 0, minor = 0;
     library->comgr.version(&major, &minor);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Compiles with comgr as MIOpen does, and prints what comgr returns. Usage:
  *
- *   comgr_job [--library PATH] [--chain opencl|assembly|hip|preprocess] [--isa NAME] [--name NAME]
+ *   comgr_job [--library PATH] [--chain opencl|assembly|hip|relocatable|executable|preprocess]
+ *             [--isa NAME] [--name NAME]
  *             [--include NAME=TEXT]... [--option OPTION]... [--directory PATH] [--no-log]
  *             [--device-libraries 0|1] [--vfs 0|1] [--environment NAME=VALUE]
  *             [--text OPTIONS] [--input KIND] [--result KIND] SOURCE...
@@ -64,7 +65,7 @@ static struct {
     int (*set_options)(handle info, const char *options); /* NULL in comgr 3 */
 } api;
 
-enum { LANGUAGE_OPENCL_1_2 = 1, LANGUAGE_HIP = 4 };
+enum { LANGUAGE_OPENCL_1_2 = 1, LANGUAGE_HIP_2 = 4, LANGUAGE_HIP_3 = 3 };
 enum { SOURCE = 1, INCLUDE = 2, LOG = 5, EXECUTABLE = 8, LAST_KIND = 16 };
 enum {
     END = -1, /* ends the list of actions of a chain */
@@ -77,6 +78,8 @@ enum {
     LINK_RELOCATABLE_TO_EXECUTABLE = 0x9,
     ASSEMBLE_SOURCE_TO_RELOCATABLE = 0xa,
     COMPILE_SOURCE_WITH_DEVICE_LIBS_TO_BC = 0xf,
+    COMPILE_SOURCE_TO_RELOCATABLE = 0x10, /* since comgr 2.5 */
+    COMPILE_SOURCE_TO_EXECUTABLE = 0x11,  /* since comgr 2.8 */
 };
 
 #define OPTIONS_MAX 32
@@ -194,17 +197,27 @@ static void add(handle set, int kind, const char *name, const char *text)
     require(api.release_data(data));
 }
 
+static bool is_comgr_2(void)
+{
+    size_t major, minor;
+    api.get_version(&major, &minor);
+    return major < 3;
+}
+
 /* |kind| is the number of an action in comgr 2. Returns the number of the same action in the loaded
  * version of comgr. */
 static int number_of(int kind)
 {
-    size_t major, minor;
-    api.get_version(&major, &minor);
-    if (major < 3)
-        return kind;
-    return kind == LINK_RELOCATABLE_TO_EXECUTABLE   ? 0x7
-           : kind == ASSEMBLE_SOURCE_TO_RELOCATABLE ? 0x8
-                                                    : kind;
+    static const int comgr_3[] = {
+        [LINK_BC_TO_BC] = 0x3,
+        [CODEGEN_BC_TO_RELOCATABLE] = 0x4,
+        [LINK_RELOCATABLE_TO_EXECUTABLE] = 0x7,
+        [ASSEMBLE_SOURCE_TO_RELOCATABLE] = 0x8,
+        [COMPILE_SOURCE_WITH_DEVICE_LIBS_TO_BC] = 0xc,
+        [COMPILE_SOURCE_TO_RELOCATABLE] = 0xd,
+        [COMPILE_SOURCE_TO_EXECUTABLE] = 0xe,
+    };
+    return is_comgr_2() || !comgr_3[kind] ? kind : comgr_3[kind];
 }
 
 static int act(int kind, handle info, handle *set)
@@ -247,7 +260,15 @@ static const struct step hip[] = {
     { LINK_RELOCATABLE_TO_EXECUTABLE, { "" } },
     { END, { NULL } },
 };
-
+static const struct step relocatable[] = {
+    { COMPILE_SOURCE_TO_RELOCATABLE, { NULL } },
+    { LINK_RELOCATABLE_TO_EXECUTABLE, { "" } },
+    { END, { NULL } },
+};
+static const struct step executable[] = {
+    { COMPILE_SOURCE_TO_EXECUTABLE, { NULL } },
+    { END, { NULL } },
+};
 static const struct step preprocess[] = {
     { PREPROCESS_SOURCE, { NULL } },
     { END, { NULL } },
@@ -292,13 +313,21 @@ static const struct step *chosen_chain(void)
         const char *name;
         const struct step *steps;
     } chains[] = {
-        { "opencl", opencl }, { "assembly", assembly }, { "hip", hip }, { "preprocess", preprocess }
+        { "opencl", opencl },           { "assembly", assembly },     { "hip", hip },
+        { "relocatable", relocatable }, { "executable", executable }, { "preprocess", preprocess },
     };
     for (size_t i = 0; i < sizeof(chains) / sizeof(chains[0]); i++)
         if (strcmp(given.chain, chains[i].name) == 0)
             return chains[i].steps;
     fprintf(stderr, "comgr_job: bad chain '%s'\n", given.chain);
     exit(2);
+}
+
+static int language_of(const struct step *chain)
+{
+    if (chain == opencl || chain == preprocess)
+        return LANGUAGE_OPENCL_1_2;
+    return is_comgr_2() ? LANGUAGE_HIP_2 : LANGUAGE_HIP_3;
 }
 
 static void compile(const char *source)
@@ -309,8 +338,7 @@ static void compile(const char *source)
     require(api.action_info_set_isa_name(info, given.isa));
     require(api.action_info_set_logging(info, !given.has_no_log));
     if (step != assembly)
-        require(
-            api.action_info_set_language(info, step == hip ? LANGUAGE_HIP : LANGUAGE_OPENCL_1_2));
+        require(api.action_info_set_language(info, language_of(step)));
     if (given.device_libraries)
         require(api.set_device_libraries(info, strcmp(given.device_libraries, "1") == 0));
     if (given.vfs)

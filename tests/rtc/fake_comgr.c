@@ -20,9 +20,9 @@
 enum { SUCCESS = 0, ERROR = 1, INVALID = 2 };
 enum { LOG = 5, RELOCATABLE = 7, EXECUTABLE = 8, LAST_KIND = 0x14 };
 #if FAKE_MAJOR < 3
-enum { LINK = 0x9, ASSEMBLE = 0xa };
+enum { LINK = 0x9, ASSEMBLE = 0xa, MAKE_RELOCATABLE = 0x10, MAKE_EXECUTABLE = 0x11 };
 #else
-enum { LINK = 0x7, ASSEMBLE = 0x8 };
+enum { LINK = 0x7, ASSEMBLE = 0x8, MAKE_RELOCATABLE = 0xd, MAKE_EXECUTABLE = 0xe };
 #endif
 enum { OBJECTS_MAX = 8, OPTIONS_MAX = 8, TEXT_MAX = 4096 };
 
@@ -265,18 +265,26 @@ static void add(struct set *to, int kind, const char *text)
     amd_comgr_data_set_add(to, o);
 }
 
+/* Returns the kind of an action's result, or 0 for other actions. */
+static int result_of(int kind)
+{
+    return kind == ASSEMBLE || kind == MAKE_RELOCATABLE ? RELOCATABLE
+           : kind == LINK || kind == MAKE_EXECUTABLE    ? EXECUTABLE
+                                                        : 0;
+}
+
 DECLARED(do_action, int kind, struct info *info, struct set *inputs, struct set *results)
 {
     char text[TEXT_MAX / 2] = "";
     size_t used = (size_t)snprintf(text, sizeof(text), "%d%d ", info->device_libraries, info->vfs);
-    if (kind != LINK && kind != ASSEMBLE)
+    if (!result_of(kind))
         return INVALID;
     use_temporary_directory();
     for (size_t i = 0; i < info->option_count && used < sizeof(text); i++)
         used += (size_t)snprintf(text + used, sizeof(text) - used, "%s ", info->options[i]);
     for (size_t i = 0; i < inputs->count && used < sizeof(text); i++)
         used += (size_t)snprintf(text + used, sizeof(text) - used, "%s", inputs->objects[i]->bytes);
-    add(results, kind == LINK ? EXECUTABLE : RELOCATABLE, text);
+    add(results, result_of(kind), text);
     if (info->logging)
         add(results, LOG, "");
     return SUCCESS;

@@ -28,6 +28,15 @@ def test_comgr_3_is_answered(job, minor):  # noqa: F811
     assert not job.has_compiled
 
 
+@pytest.mark.parametrize("library, minor", [(FAKE, 9), (COMGR_3, 0)])
+@pytest.mark.parametrize("chain, compiles", [("relocatable", 2), ("executable", 1)])
+def test_a_compile_to_machine_code_is_answered(job, library, minor, chain, compiles):  # noqa: F811
+    options = {"library": library, "environment": {"FAKE_COMGR_MINOR": str(minor)}}
+    assert job.check("--chain", chain, "a source", **options) == [
+        {STORED: compiles}, {ANSWERED: compiles}]
+    assert not job.has_compiled
+
+
 @pytest.mark.parametrize("setting", ["--device-libraries", "--vfs"])
 def test_settings_that_cannot_be_read_back_are_part_of_the_key(job, setting):  # noqa: F811
     options = {"library": COMGR_3, "environment": {"FAKE_COMGR_MINOR": "1"}}
