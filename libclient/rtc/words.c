@@ -2,6 +2,7 @@
 #include "libclient/rtc/words.h"
 
 #include "common/base/pasted_words.h"
+#include "libclient/rtc/comments.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -15,12 +16,23 @@ static bool contains(struct bytes text, const char *word)
     return text.size && memmem(text.data, text.size, word, strlen(word));
 }
 
+/* Parts of a name in a comment cannot be put together.  For example, a comment in glibc's
+ * <bits/types.h>, which most programs include, has the word __TIME. */
+static bool have_parts(struct bytes text)
+{
+    BUFFER_AUTO struct buffer code;
+    buffer_init(&code, text.size);
+    if (!pasted_words_possible(text, times))
+        return false;
+    return !comments_remove(text, &code) || pasted_words_possible(buffer_view(&code), times);
+}
+
 bool words_have_time(struct bytes text)
 {
     for (const char *const *time = times; *time; time++)
         if (contains(text, *time))
             return true;
-    return pasted_words_possible(text, times);
+    return have_parts(text);
 }
 
 bool words_have_name(struct bytes header)

@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-/* Looks for __TIME__ and similar macros, and for parts of these names. */
+/* Looks for __TIME__ and similar macros, and for parts of these names outside comments. */
 bool words_have_time(struct bytes text);
 /* Looks for __FILE__ and other words that stand for a file's name. */
 bool words_have_name(struct bytes header);
