@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -28,6 +29,7 @@ enum entry_kind {
     ENTRY_LISTING, /* a directory whose entries were listed */
     /* a file that is absent from the program's directory; the path is relative to that directory */
     ENTRY_ABSENT_BESIDE,
+    ENTRY_NULL, /* /dev/null, which is always empty */
 };
 
 struct seen {
@@ -341,6 +343,11 @@ static const char *put_file(struct buffer *to, enum file_use use, struct bytes p
     return NULL;
 }
 
+static bool is_null_device(const struct stat *seen)
+{
+    return S_ISCHR(seen->st_mode) && seen->st_rdev == makedev(1, 3);
+}
+
 static const char *put_existing(struct buffer *to, enum file_use use, struct bytes path,
                                 const struct stat *seen)
 {
@@ -355,6 +362,8 @@ static const char *put_existing(struct buffer *to, enum file_use use, struct byt
         put_kind(to, ENTRY_PRESENT, path);
     } else if (S_ISREG(seen->st_mode)) {
         return put_file(to, use, path, seen);
+    } else if (is_null_device(seen)) {
+        put_kind(to, ENTRY_NULL, path);
     } else {
         return "it reads a device or a socket";
     }
@@ -438,7 +447,7 @@ static bool read_entry(struct reader *r, struct entry *ret_entry)
             memcpy(e.digest.bytes, digest.data, DIGEST_SIZE);
     }
     *ret_entry = e;
-    return !r->failed && e.kind >= ENTRY_FILE && e.kind <= ENTRY_ABSENT_BESIDE && e.path.size &&
+    return !r->failed && e.kind >= ENTRY_FILE && e.kind <= ENTRY_NULL && e.path.size &&
            e.path.size <= PATH_MAX && e.path.data[e.path.size - 1] == '\0';
 }
 
@@ -490,6 +499,7 @@ static bool is_same(const struct entry *e, const char *name)
     case ENTRY_DIRECTORY: return S_ISDIR(seen.st_mode);
     case ENTRY_PRESENT: return !S_ISDIR(seen.st_mode);
     case ENTRY_LISTING: return S_ISDIR(seen.st_mode) && has_same_times(e, &seen);
+    case ENTRY_NULL: return is_null_device(&seen);
     case ENTRY_ABSENT:
     case ENTRY_ABSENT_BESIDE: break;
     }
@@ -585,7 +595,7 @@ static void find_place(const char *name, struct place *ret_place)
 static bool is_of_place(const struct entry *e, const struct place *place)
 {
     const char *path = (const char *)e->path.data;
-    if (e->kind == ENTRY_FILE || e->kind == ENTRY_LISTING)
+    if (e->kind == ENTRY_FILE || e->kind == ENTRY_LISTING || e->kind == ENTRY_NULL)
         return false;
     return strcmp(path, place->name) == 0 || strcmp(path, ".") == 0 ||
            is_prefix(path, place->path) || strcmp(path, place->directory) == 0 ||
