@@ -256,6 +256,44 @@ def test_a_precompiled_header_is_not_stored(launcher):
     assert ends == ["it reads a precompiled header or module"] * 2
 
 
+def test_the_null_device_is_an_input(launcher):
+    """clang reads it to bundle the code of a GPU with no code of the host."""
+    (launcher.directory / "first").mkdir()
+    launcher.write("k.hip", '#include "a.h"\n')
+    launcher.write("second/a.h", "int a;\n")
+    (launcher.directory / "first/a.h").symlink_to("/dev/null")
+    compile = [CLANG, *HIP, "-Ifirst", "-Isecond", "k.hip"]
+    assert launcher.check(*compile) == [STORED, ANSWERED]
+    (launcher.directory / "first/a.h").unlink()
+    launcher.write("first/a.h", "int b;\n")
+    assert launcher.check(*compile) == [STORED, ANSWERED]
+
+
+def test_a_comment_with_a_part_of_a_time_macro_does_not_matter(launcher):
+    """As in <bits/types.h>, which HIP's own headers include."""
+    launcher.write("k.hip", '#include "a.h"\n')
+    launcher.write("first/a.h", "int a; /* Defines __TIME*_T_TYPE macros.  */\n")
+    assert launcher.check(CLANG, *HIP, "-Ifirst", "k.hip") == [STORED, ANSWERED]
+
+
+def run_in(launcher, name, *options, **environment):
+    """Compiles in a directory below the launcher's, and returns the output."""
+    launcher.write(f"{name}/k.hip", "int k;\n")
+    output = launcher.directory / name / "k.o"
+    launcher.start("env", "-C", name, KILN_CC, CLANG, *options, "k.hip", "-o", output,
+                   **environment)
+    return output.read_bytes()
+
+
+@pytest.mark.parametrize("environment, compiles", [({}, 2), ({"KILN_CC_ANY_DIRECTORY": "1"}, 1),
+                                                   ({"KILN_CC_ANY_DIRECTORY": "0"}, 2)])
+def test_the_directory_of_a_hip_compile_counts_unless_the_user_allows_any(launcher, environment,
+                                                                         compiles):
+    """MIOpen compiles each kernel in a new directory with a random name."""
+    outputs = {run_in(launcher, name, *HIP, "--hip-link", **environment) for name in ("a1", "b2")}
+    assert (len(outputs), launcher.runs()) == (1, compiles)
+
+
 # ---- dependency files ----
 
 @pytest.mark.parametrize("given, name", [

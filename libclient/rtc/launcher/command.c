@@ -4,6 +4,7 @@
 #include "libclient/rtc/key.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,7 +12,8 @@
 /* Options of clang, besides those of hiprtc and comgr (key.c). */
 static const char clang_options[] =
     "-c -S -emit-llvm -x -target --target -mcpu --cuda-device-only --offload-device-only "
-    "--cuda-gpu-arch --gpu-bundle-output --no-gpu-bundle-output -nostdlib -fPIC -fvisibility "
+    "--cuda-gpu-arch --hip-link --gpu-bundle-output --no-gpu-bundle-output -nostdlib -fPIC "
+    "-fvisibility "
     "-fno-exceptions -fno-rtti -MD -MMD -MP -MF -MT -MQ -fcolor-diagnostics "
     "-fno-color-diagnostics -fdiagnostics-color -fno-diagnostics-color -Qunused-arguments -pipe";
 
@@ -143,11 +145,14 @@ static const char *language_of(const struct command *c)
     return given ? given : dot ? dot + 1 : "";
 }
 
-/* Returns whether the output may contain a digest of the paths.  For HIP and CUDA, clang puts such
- * a digest into symbol names. */
+/* Returns whether the output may contain a digest of the paths, unless the user allows outputs with
+ * the digest of another directory.  For HIP and CUDA, clang puts such a digest into symbol names.
+ */
 static bool has_place(const struct command *c)
 {
-    return !c->is_ptxas && is_listed("hip cuda cu", language_of(c));
+    const char *any = getenv("KILN_CC_ANY_DIRECTORY");
+    bool may_differ = any && strcmp(any, "1") == 0;
+    return !c->is_ptxas && !may_differ && is_listed("hip cuda cu", language_of(c));
 }
 
 static bool is_for_gpu(const struct command *c)
