@@ -38,6 +38,8 @@ def main():
     print(library.hiprtcAddNameExpression(program, EXPRESSION))
     print("compile", library.hiprtcCompileProgram(program, len(options), texts(options)))
     print(output(library, program, "Code"))
+    if "-fgpu-rdc" in options:
+        print(output(library, program, "Bitcode"))
     print(output(library, program, "ProgramLog"))
     print("lowered", library.hiprtcGetLoweredName(program, EXPRESSION, ctypes.byref(name)),
           name.value)

@@ -13,10 +13,12 @@ from test_rtc import HIP
 
 CASES = int(os.environ.get("KILN_RTC_CASES", "100"))
 FIRST = int(os.environ.get("KILN_RTC_FIRST", "0"))
-ARCHITECTURES = ["gfx906", "gfx90a", "gfx90a:sramecc+:xnack-", "gfx1030"]
+IS_ROCM_5 = HIP.name.endswith(".so.5")
+ARCHITECTURES = ["gfx906", "gfx90a", "gfx90a:sramecc+:xnack-", "gfx1030",
+                 *([] if IS_ROCM_5 else ["gfx942", "gfx1100", "gfx1201"])]
 NAMES = ["k.cu", "sub/k.cu", "/tmp/a1b2c3/k.cu", "other name.cpp"]
 OPTIONS = ["-DN=3", "-O1", "-O3", "-std=c++14", "-std=c++17", "-ffast-math", "-g", "-w", "-Wall",
-           "-nonsense"]
+           "-nonsense", *([] if IS_ROCM_5 else ["-fgpu-rdc"])]
 LINES = ["#warning attention", "static __device__ int counter;", "#error no",
          "__device__ const char *file = __FILE__;", "#ifdef N\n__device__ int n = N;\n#endif",
          "namespace { __device__ int hidden; }", "// a comment"]
@@ -35,11 +37,11 @@ class HiprtcJob(ComgrJob):
 
     def may_differ(self, line, arguments):
         """Returns whether a line may differ between runs of hiprtc, which compiles a temporary
-        file. The file's path is in __FILE__ and in debug information, and a hash of the path is in
-        the names of static variables."""
+        file. The file's path is in bitcode, in __FILE__ and in debug information, and a hash of the
+        path is in the names of static variables."""
         words = " ".join(map(str, arguments))
-        return line.startswith("Code ") and any(
-            word in words for word in ("__FILE__", "static", "namespace", " -g"))
+        return line.startswith("Bitcode ") or (line.startswith("Code ") and any(
+            word in words for word in ("__FILE__", "static", "namespace", " -g")))
 
 
 class Case:

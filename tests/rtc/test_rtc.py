@@ -688,7 +688,7 @@ def test_another_user_is_never_answered(job):
 # ---- hiprtc ----
 
 FAKE_HIP = HERE / "libamdhip64.so.99"
-HIP = pathlib.Path("/usr/lib/x86_64-linux-gnu/libamdhip64.so.5")
+HIP = pathlib.Path(os.environ.get("KILN_RTC_HIPRTC", "/usr/lib/x86_64-linux-gnu/libamdhip64.so.5"))
 
 
 class HipJob(Job):
