@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/solver/solver.h"
 
+#include "engine/solver/conv_generic.h"
+
 #include <stdio.h>
 
 const struct solver *solver_find(struct bytes name)
@@ -8,7 +10,7 @@ const struct solver *solver_find(struct bytes name)
     for (size_t i = 0; solvers[i]; i++)
         if (bytes_equal_text(name, solvers[i]->name))
             return solvers[i];
-    return NULL;
+    return bytes_equal_text(name, solver_conv_generic.name) ? &solver_conv_generic : NULL;
 }
 
 struct perf_space solver_space(const struct solver *solver, const struct problem *problem,

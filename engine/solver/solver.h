@@ -82,6 +82,7 @@ struct solver {
 
 extern const struct solver *const solvers[]; /* NULL-terminated, best first */
 
+/* Also finds ConvGeneric, which is not in solvers[]. */
 const struct solver *solver_find(struct bytes name);
 /* |problem| must be valid.  Returns KILN_NOT_FOUND for an unknown name, and KILN_UNSUPPORTED if the
  * solver does not apply. */

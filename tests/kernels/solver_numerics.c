@@ -4,6 +4,7 @@
  * and with a random config.
  *
  *     solver_numerics [SOLVER|all [PROBLEMS [SEED]]]     PROBLEMS for each solver and direction */
+#include "engine/solver/conv_generic.h"
 #include "tests/kernels/random_problem.h"
 #include "tests/kernels/trial.h"
 #include "tests/support/test.h"
@@ -22,6 +23,8 @@
 /* Default number of problems for each solver and direction. It is small, because on one core, a
  * problem takes up to a second to compile with optimisation, and a third of that without. */
 #define PROBLEMS TYPES
+/* The same for ConvGeneric, whose program is the same for every problem of a type and layout. */
+#define GENERIC_PROBLEMS 1u
 #define ONE_IN_OPTIMISED 7u
 #define DIRECTIONS 3u
 #define SOLVERS_MAX 16u
@@ -33,6 +36,7 @@ struct suite {
     struct opencl_device *device;
     struct target target;
     unsigned problems;
+    bool is_default;
     uint64_t seed;
 };
 
@@ -40,6 +44,7 @@ struct subject {
     const struct suite *suite;
     const struct solver *solver;
     enum direction direction;
+    unsigned problems;
     char name[96];
 };
 
@@ -108,7 +113,7 @@ static void random_problems_match_the_reference(void **state)
     const struct subject *s = *state;
     uint64_t random = s->suite->seed * DIRECTIONS + s->direction;
     unsigned wrong = 0, problems = 0;
-    for (unsigned i = 0; i < s->suite->problems; i++) {
+    for (unsigned i = 0; i < s->problems; i++) {
         struct problem problem;
         char config[PERF_CONFIG_TEXT_MAX] = "";
         if (!draw_problem(s, i, &random, &problem))
@@ -123,22 +128,32 @@ static void random_problems_match_the_reference(void **state)
     SKIP_IF(problems == 0, "the solver does not support the direction, or OpenCL devices");
 }
 
-static size_t add_subjects(struct suite *suite, const char *only, struct subject *subjects,
-                           struct CMUnitTest *tests)
+static size_t add_subjects(struct suite *suite, const struct solver *solver, unsigned problems,
+                           struct subject *subjects, struct CMUnitTest *tests)
+{
+    for (unsigned direction = 0; direction < DIRECTIONS; direction++) {
+        struct subject *s = &subjects[direction];
+        *s = (struct subject){ suite, solver, (enum direction)direction, problems, "" };
+        snprintf(s->name, sizeof(s->name), "%s_%s_matches_the_reference", solver->name,
+                 direction_name(s->direction));
+        tests[direction] =
+            (struct CMUnitTest){ s->name, random_problems_match_the_reference, NULL, NULL, s };
+    }
+    return DIRECTIONS;
+}
+
+static size_t add_solvers(struct suite *suite, const char *only, struct subject *subjects,
+                          struct CMUnitTest *tests)
 {
     size_t count = 0;
-    for (size_t i = 0; i < SOLVERS_MAX && solvers[i]; i++) {
-        if (only && strcmp(only, solvers[i]->name) != 0)
-            continue;
-        for (unsigned direction = 0; direction < DIRECTIONS; direction++, count++) {
-            struct subject *s = &subjects[count];
-            *s = (struct subject){ suite, solvers[i], (enum direction)direction, "" };
-            snprintf(s->name, sizeof(s->name), "%s_%s_matches_the_reference", solvers[i]->name,
-                     direction_name(s->direction));
-            tests[count] =
-                (struct CMUnitTest){ s->name, random_problems_match_the_reference, NULL, NULL, s };
-        }
-    }
+    unsigned problems = suite->is_default ? GENERIC_PROBLEMS : suite->problems;
+    for (size_t i = 0; i < SOLVERS_MAX - 1 && solvers[i]; i++)
+        if (!only || strcmp(only, solvers[i]->name) == 0)
+            count +=
+                add_subjects(suite, solvers[i], suite->problems, subjects + count, tests + count);
+    if (!only || strcmp(only, solver_conv_generic.name) == 0)
+        count +=
+            add_subjects(suite, &solver_conv_generic, problems, subjects + count, tests + count);
     return count;
 }
 
@@ -151,6 +166,7 @@ int main(int argc, char **argv)
         .device = opencl_open(why),
         .target = { .family = TARGET_OPENCL, .text = "opencl:test:1" },
         .problems = argc > 2 ? (unsigned)strtoul(argv[2], NULL, 10) : PROBLEMS,
+        .is_default = argc <= 2,
         .seed = argc > 3 ? strtoull(argv[3], NULL, 10) : 1,
     };
     if (!suite.device) {
@@ -158,7 +174,7 @@ int main(int argc, char **argv)
         return 77;
     }
     const char *only = argc > 1 && strcmp(argv[1], "all") != 0 ? argv[1] : NULL;
-    size_t count = add_subjects(&suite, only, subjects, tests);
+    size_t count = add_solvers(&suite, only, subjects, tests);
     int failed = _cmocka_run_group_tests("solver_numerics", tests, count, NULL, NULL);
     opencl_close(suite.device);
     return count == 0 ? 2 : failed;

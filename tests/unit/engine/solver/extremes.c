@@ -2,6 +2,7 @@
 /* Problems at the limits of problem_check. Each solver that applies must choose a valid config,
  * with which its plan can be launched. */
 #include "engine/solver/candidates.h"
+#include "engine/solver/conv_generic.h"
 #include "engine/solver/geometry.h"
 
 #include "tests/support/test.h"
@@ -90,6 +91,18 @@ static const char *what_is_wrong(const struct solver *solver, const struct probl
     return wrong;
 }
 
+/* Returns 1 if the solver applies. */
+static unsigned expect_sane_solver(const struct solver *solver, const struct problem *p,
+                                   const struct target *t)
+{
+    if (!solver->applies(p, t))
+        return 0;
+    const char *wrong = what_is_wrong(solver, p, t);
+    if (wrong)
+        complain(p, t, solver->name, wrong);
+    return 1;
+}
+
 static unsigned expect_sane(const struct problem *p)
 {
     unsigned applied = 0;
@@ -98,14 +111,9 @@ static unsigned expect_sane(const struct problem *p)
         struct target t;
         must(target_parse(bytes_of_text(targets[i].text), &t, &err), err);
         t.has_tensor_maps = targets[i].has_tensor_maps;
-        for (size_t s = 0; solvers[s]; s++) {
-            if (!solvers[s]->applies(p, &t))
-                continue;
-            const char *wrong = what_is_wrong(solvers[s], p, &t);
-            if (wrong)
-                complain(p, &t, solvers[s]->name, wrong);
-            applied++;
-        }
+        for (size_t s = 0; solvers[s]; s++)
+            applied += expect_sane_solver(solvers[s], p, &t);
+        (void)expect_sane_solver(&solver_conv_generic, p, &t);
     }
     return applied;
 }
