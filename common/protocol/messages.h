@@ -59,6 +59,7 @@ enum plan_source {
     PLAN_SOURCE_FIND,
     PLAN_SOURCE_HEURISTIC, /* no record applied */
     PLAN_SOURCE_NEAREST,   /* the records of a similar problem */
+    PLAN_SOURCE_GENERIC,   /* generic kernels were stored, those of the chosen plan were not */
 };
 
 #define NO_DESCRIPTOR 0xffffu
@@ -67,6 +68,8 @@ enum plan_source {
 #define PLAN_HEURISTIC 4u  /* for plan: ignore all records */
 /* for plan: if the problem has no find record, use the records of a similar problem */
 #define PLAN_NEAREST 8u
+/* for plan: if kernels of the chosen plan are not stored, but generic ones are, use the latter */
+#define PLAN_GENERIC 16u
 
 #define TUNING_NEAREST 1u      /* if there is no record, return one of a similar problem */
 #define TUNING_MEASUREMENTS 2u /* also return who measured each entry, where and when */

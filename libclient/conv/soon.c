@@ -497,26 +497,28 @@ static enum kiln_code soon_of(struct kiln_client *client, unsigned budget_ms,
 
 /* ---- find ---- */
 
-static enum kiln_code ask_plan(const struct work *work, bool by_heuristic,
+static enum kiln_code ask_plan(const struct work *work, bool by_heuristic, bool will_improve,
                                struct kiln_plan **ret_plan, struct kiln_err *err)
 {
     struct kiln_error e;
     struct kiln_plan_options options = work_plan_options(work, work->options.solver, NULL);
     options.nearest = 1;
+    options.generic = will_improve;
     options.heuristic |= by_heuristic;
     return error_take(kiln_plan_get(work->client, work->public_problem, &options, ret_plan, &e), &e,
                       err);
 }
 
-/* Gets a plan by the problem's records, by those of a similar problem, or by the heuristic.  A
+/* Gets a plan by the problem's records, by those of a similar problem, or by the heuristic.  If a
+ * better plan will replace it, generic kernels may stand in for kernels that are not stored.  A
  * recorded config that does not compile on this host must not cost the job its plan. */
-static enum kiln_code get_plan(struct work *work, struct kiln_err *err)
+static enum kiln_code get_plan(struct work *work, bool will_improve, struct kiln_err *err)
 {
     struct kiln_err why = KILN_ERR_INIT;
     struct kiln_plan **plan = &work->result->plan;
-    enum kiln_code rc = ask_plan(work, /* by_heuristic= */ false, plan, &why);
+    enum kiln_code rc = ask_plan(work, /* by_heuristic= */ false, will_improve, plan, &why);
     if (rc == KILN_COMPILE_FAILED)
-        return ask_plan(work, /* by_heuristic= */ true, plan, err);
+        return ask_plan(work, /* by_heuristic= */ true, will_improve, plan, err);
     return rc ? kiln_fail(err, rc, "%s", why.text) : KILN_OK;
 }
 
@@ -581,7 +583,7 @@ enum kiln_code soon_find(struct work *work, struct kiln_err *err)
     if (is_watched)
         rc = watch_problem(s, work, err);
     if (!rc && !work->result->plan)
-        rc = get_plan(work, err);
+        rc = get_plan(work, is_watched && budget_ms > 0, err);
     if (!rc && is_watched && watch_problem(s, work, untuned))
         (void)kiln_while(untuned, "this plan is final");
     return rc ? rc : add_entry(work, err);

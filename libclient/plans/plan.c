@@ -206,7 +206,7 @@ static enum kiln_code check_counts(const struct message_planned *m, struct failu
     if (!is_name_or_empty(m->config) || m->config.size > TUNING_WORD_MAX ||
         !is_name_or_empty(m->toolchain_identity) || m->toolchain_identity.size > TUNING_WORD_MAX)
         return fail_damaged(f, "an impossible perf config or toolchain");
-    if (m->source > PLAN_SOURCE_NEAREST || !real_is_fine(real_of_bits(m->expected_ms), 0))
+    if (m->source > PLAN_SOURCE_GENERIC || !real_is_fine(real_of_bits(m->expected_ms), 0))
         return fail_damaged(f, "an impossible source or expected time");
     if (m->kernel_count == 0 || m->kernel_count > LIMIT_PLAN_KERNELS)
         return fail_damaged(f, "an impossible number of kernels");

@@ -20,7 +20,7 @@ struct plan_request {
     struct bytes target, database_id, driver, toolchain, solver, config;
     uint8_t priority;
     bool without_objects;
-    uint8_t record_flags; /* PLAN_HEURISTIC, PLAN_NEAREST */
+    uint8_t record_flags; /* PLAN_HEURISTIC, PLAN_NEAREST, PLAN_GENERIC */
     int timeout_ms;
 };
 
@@ -58,8 +58,8 @@ static enum kiln_code read_options(const struct kiln_plan_options *options,
         .config = bytes_of_text(o.config),
         .priority = o.priority == KILN_PREFETCH ? PRIORITY_PREFETCH : PRIORITY_INTERACTIVE,
         .without_objects = o.no_objects != 0,
-        .record_flags =
-            (uint8_t)((o.heuristic ? PLAN_HEURISTIC : 0) | (o.nearest ? PLAN_NEAREST : 0)),
+        .record_flags = (uint8_t)((o.heuristic ? PLAN_HEURISTIC : 0) |
+                                  (o.nearest ? PLAN_NEAREST : 0) | (o.generic ? PLAN_GENERIC : 0)),
         .timeout_ms = o.timeout_ms,
     };
     return check_config(ret_request, err);
@@ -91,7 +91,8 @@ static struct answer_identity identify_request(const struct problem *p,
 }
 
 /* Returns whether to cache the plan.  A search requests many plans with a forced config.  If these
- * plans were cached, they would evict the plans that the job uses. */
+ * plans were cached, they would evict the plans that the job uses.  (Generic plans are not cached
+ * either, because kilnd may have better kernels at the next request.) */
 static bool is_cacheable(const struct plan_request *asked)
 {
     return !asked->without_objects && asked->config.size == 0;
@@ -117,7 +118,7 @@ static void cache_plan(struct kiln_client *client, const struct plan_request *as
     const struct answer answer = { .value = plan_again(plan),
                                    .ops = &plan_value_ops,
                                    .bytes = bytes };
-    if (is_cacheable(asked))
+    if (is_cacheable(asked) && c->source != PLAN_SOURCE_GENERIC)
         answer_cache_put_of_epoch(client->cache, epoch, &identity, &answer);
 }
 

@@ -142,6 +142,13 @@ def test_a_frozen_plan_is_final(client, opencl, problem):
     assert soon.plan.source == kiln.PlanSource.HEURISTIC
 
 
+def test_generic_kernels_stand_in_for_others(client, opencl, problem):
+    client.plan(problem, opencl.target, solver="ConvGeneric", objects=False)
+    wider = dataclasses.replace(problem, k=problem.k + 1)
+    plan = client.plan(wider, opencl.target, generic=True)
+    assert (plan.solver, plan.source) == ("ConvGeneric", kiln.PlanSource.GENERIC)
+
+
 def test_a_plan_may_come_from_a_similar_problem(client, compiler, problem):
     measured = kiln.Measurement("ConvDirectNaive", median_ms=0.5, spread_ms=0.01, samples=3,
                                 algorithm="miopenConvolutionFwdAlgoDirect")

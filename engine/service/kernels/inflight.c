@@ -108,6 +108,7 @@ struct digest inflight_place(const struct digest *key, const struct fetch_option
         return *key;
     sha256_init(&s);
     sha256_put_sized(&s, bytes_of(key->bytes, DIGEST_SIZE));
+    sha256_put_sized(&s, bytes_of(options->only_stored ? "1" : "0", 1));
     if (!options->name)
         return sha256_end(&s);
     sha256_put_sized(&s, options->name->database_id);

@@ -3,6 +3,7 @@
  * Each program of the plan is fetched as if a client had sent its source.
  */
 #include "common/base/clock.h"
+#include "engine/compile/kernel_key.h"
 #include "engine/service/fleet/fleet_records.h"
 #include "engine/service/kernels/built_in.h"
 #include "engine/service/kernels/program_job.h"
@@ -11,8 +12,17 @@
 #include "engine/service/requests/results.h"
 #include "engine/service/tuning/tuning_service.h"
 #include "engine/service/tuning/tuning_validation.h"
+#include "engine/solver/conv_generic.h"
 
 #include <stdio.h>
+#include <string.h>
+
+/* A request that accepts generic kernels tries these plans in turn. Others only try PLAN_CHOSEN. */
+enum plan_trial {
+    PLAN_IF_STORED,         /* the chosen plan, if all its kernels are stored */
+    PLAN_GENERIC_IF_STORED, /* generic kernels, if they are stored */
+    PLAN_CHOSEN,            /* the chosen plan; missing kernels are compiled */
+};
 
 struct part {
     struct fetch_ticket ticket;
@@ -26,6 +36,7 @@ struct plan_request {
     struct result_options result_options;
     enum priority priority;
     struct plan_choice choice;
+    enum plan_trial trial;
     struct solution solution;
     struct problem problem;
     struct toolchain toolchain; /* a copy; without a compiler, only the name "package" is set */
@@ -33,7 +44,7 @@ struct plan_request {
     struct target target;
     struct plan_ids ids;
     bool use_packages;
-    bool no_cache, has_named_solver;
+    bool no_cache, has_named_solver, takes_generic;
     struct kiln_err why_not_compile; /* has a code if no compiler can build for the target */
     uint32_t remaining;
     struct part parts[LIMIT_PLAN_KERNELS];
@@ -108,12 +119,13 @@ static void send_plan(struct deferred *d, struct caller *caller)
         result_list_add(&list, &rq->result_options, &rq->parts[i].result);
     }
     char config[PERF_CONFIG_TEXT_MAX];
+    bool is_generic = rq->trial == PLAN_GENERIC_IF_STORED;
     perf_config_write(&s->config, config);
     struct message_planned m = {
         .solver = bytes_of_text(s->solver->name),
         .config = bytes_of_text(config),
-        .source = (uint8_t)rq->choice.source,
-        .expected_ms = tuning_bits_of(rq->choice.expected_ms),
+        .source = (uint8_t)(is_generic ? PLAN_SOURCE_GENERIC : rq->choice.source),
+        .expected_ms = tuning_bits_of(is_generic ? 0 : rq->choice.expected_ms),
         .toolchain = bytes_of_text(rq->toolchain.name),
         .toolchain_identity = bytes_of_text(rq->toolchain_identity),
         .workspace_size = s->workspace_size,
@@ -172,11 +184,17 @@ static void fail_plan(struct plan_request *rq, const struct kiln_err *why, const
     deferred_fail(&rq->base, &err, log);
 }
 
-/* Keeps the result of one program. Returns true if the request has ended, because all results are
- * there or one failed. */
+static void try_next(struct plan_request *rq);
+
+/* Keeps the result of one program. Returns true if the plan's other programs need not be fetched:
+ * all results are there, or the request has failed or tries another plan. */
 static bool take_result(struct part *part, const struct fetch_result *result)
 {
     struct plan_request *rq = part->request;
+    if (result->err.code && rq->trial < PLAN_CHOSEN) {
+        try_next(rq);
+        return true;
+    }
     if (result->err.code) {
         fail_plan(rq, &result->err, result->log);
         return true;
@@ -224,15 +242,18 @@ static bool begin_fetch(struct plan_request *rq, const struct program_job *p,
                         const struct kernel_name *name, struct part *part,
                         struct fetch_result *ret_result)
 {
-    bool compiles = !rq->why_not_compile.code;
+    bool has_compiler = !rq->why_not_compile.code;
+    bool compiles = has_compiler && rq->trial == PLAN_CHOSEN;
     struct fetch_options want = {
         .job = compiles ? &p->job : NULL,
         .tc = compiles ? &rq->toolchain : NULL,
         .name = rq->use_packages ? name : NULL,
+        .only_stored = rq->trial != PLAN_CHOSEN,
         .no_cache = rq->no_cache,
     };
     if (!compiles)
-        want.key = kernel_name_packaged(name);
+        want.key = has_compiler ? kernel_key(&p->job, &rq->toolchain.identity)
+                                : kernel_name_packaged(name);
     return fetch_begin(rq->base.engine, &want, &part->ticket, ret_result);
 }
 
@@ -345,10 +366,40 @@ static void begin_parts(struct plan_request *rq)
     }
 }
 
+/* Tries the next plan, because a kernel of this one is not stored. */
+static void try_next(struct plan_request *rq)
+{
+    const struct solver_choice generic = { .solver = bytes_of_text(solver_conv_generic.name) };
+    struct kiln_err err = KILN_ERR_INIT;
+    stop_plan(&rq->base);
+    release_plan(&rq->base);
+    memset(rq->parts, 0, sizeof(rq->parts));
+    rq->trial++;
+    if (rq->trial == PLAN_GENERIC_IF_STORED &&
+        solver_solve(&rq->problem, &rq->target, &generic, &rq->solution, &err))
+        rq->trial = PLAN_CHOSEN;
+    if (rq->trial == PLAN_CHOSEN) {
+        err = KILN_ERR_INIT;
+        if (solver_solve(&rq->problem, &rq->target, &rq->choice.chosen, &rq->solution, &err)) {
+            fail_plan(rq, &err, NULL);
+            return;
+        }
+    }
+    begin_parts(rq);
+}
+
+/* Generic kernels stand in for a choice of kiln, but not for a solver that the client named. */
+static enum plan_trial first_trial(const struct plan_request *rq)
+{
+    return rq->takes_generic && !rq->has_named_solver && !rq->no_cache ? PLAN_IF_STORED
+                                                                       : PLAN_CHOSEN;
+}
+
 static enum kiln_code answer_plan(struct deferred *d)
 {
     struct plan_request *rq = (struct plan_request *)d;
     enum kiln_code rc = make_plan(rq);
+    rq->trial = first_trial(rq);
     if (!rc)
         begin_parts(rq);
     return rc;
@@ -365,6 +416,7 @@ static enum kiln_code read_plan(struct plan_request *rq, const struct caller *ca
     rq->result_options.no_object = m->flags & FETCH_NO_OBJECT;
     rq->no_cache = m->flags & FETCH_NO_CACHE;
     rq->has_named_solver = m->solver.size > 0;
+    rq->takes_generic = m->flags & PLAN_GENERIC;
     enum kiln_code rc = problem_check(&m->problem, err);
     if (!rc)
         rc = plan_target_take(caller->capabilities, m->target, &rq->target, err);

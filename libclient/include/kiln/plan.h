@@ -31,6 +31,9 @@ enum {
     KILN_PLAN_HEURISTIC,
     /* The records of a similar problem set the solver and its config; see kiln_plan_options. */
     KILN_PLAN_NEAREST,
+    /* Kernels of the chosen plan were not stored, so generic kernels stand in for them; see
+     * kiln_plan_options. */
+    KILN_PLAN_GENERIC,
 };
 
 struct kiln_plan_options {
@@ -53,6 +56,10 @@ struct kiln_plan_options {
      * one.  Batch sizes are compared first, then spatial sizes.  A kilnd of an older release uses
      * the heuristic instead. */
     int nearest;
+    /* 1: if a kernel of the chosen plan is not stored, but generic kernels for the problem are, use
+     * these.  Generic kernels take their sizes as arguments, so they need no compilation, but they
+     * are slower.  Ignored with |solver|, and by a kilnd of an older release. */
+    int generic;
 };
 
 /* Returns a plan with its code objects.  The daemon compiles the objects that are not cached.

@@ -80,7 +80,8 @@ class PlanOptions(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("target", c_char_p), ("database_id", c_char_p),
                 ("solver", c_char_p), ("toolchain", c_char_p), ("priority", c_int),
                 ("no_objects", c_int), ("config", c_char_p), ("heuristic", c_int),
-                ("driver", c_char_p), ("timeout_ms", c_int), ("nearest", c_int)]
+                ("driver", c_char_p), ("timeout_ms", c_int), ("nearest", c_int),
+                ("generic", c_int)]
 
 
 class PlanBatch(ctypes.Structure):

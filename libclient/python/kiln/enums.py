@@ -99,6 +99,7 @@ class PlanSource(IntEnum):
     FIND = 2
     HEURISTIC = 3
     NEAREST = 4
+    GENERIC = 5
 
 
 class TuningTier(IntEnum):

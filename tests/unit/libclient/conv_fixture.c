@@ -130,6 +130,7 @@ static void answer_plan(struct conv_fixture *f, const struct fake_request *rq)
     const struct conv_solver *s = asked.solver.size ? find_solver(f, asked.solver) : &f->solvers[0];
     char config[32];
     f->plans++;
+    f->generic_plans += !!(asked.flags & PLAN_GENERIC);
     if (f->silent_plans || (f->silent && s && strcmp(s->name, f->silent) == 0)) {
         f->unanswered++;
         return;

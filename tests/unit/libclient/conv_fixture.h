@@ -53,7 +53,8 @@ struct conv_fixture {
     bool refuses_puts, refuses_reports; /* whether kilnd rejects puts and reports */
 
     struct conv_put puts[CONV_PUTS_MAX];
-    unsigned put_count, puts_asked, plans, config_requests, removals, reported, leases, reports;
+    unsigned put_count, puts_asked, plans, generic_plans, config_requests, removals, reported,
+        leases, reports;
     unsigned enough_after;
     atomic_bool silent_solutions;
     atomic_uint unanswered;         /* requests that kilnd did not answer */

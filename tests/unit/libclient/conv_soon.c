@@ -235,6 +235,22 @@ TEST_F(soon, frozen_plans_never_change)
     assert_int_equal(f->device->launches, 0);
 }
 
+TEST_F(soon, only_a_plan_that_will_be_improved_may_be_generic)
+{
+    f->options.frozen = 1;
+    must(conv_find(f), f->err);
+    f->options.frozen = 0;
+    test_setenv("KILN_SOON_BUDGET", "0");
+    must(conv_find(f), f->err);
+    assert_int_equal(f->generic_plans, 0);
+
+    test_setenv("KILN_SOON_BUDGET", "1000");
+    reopen(f);
+    must(conv_find(f), f->err);
+    wait_until("the end of tuning", is_tuned, f);
+    assert_int_equal(f->generic_plans, 1); /* the thread's plans are not generic */
+}
+
 TEST_F(soon, damaged_settings_are_refused)
 {
     test_setenv("KILN_PLANS", "thawed");

@@ -324,6 +324,21 @@ TEST_F(plan, the_same_problem_is_planned_once)
     kiln_plan_unref(third);
 }
 
+/* The next request may be answered with the chosen kernels, which may be compiled by then. */
+TEST_F(plan, generic_plans_are_not_cached)
+{
+    struct kiln_plan *plan;
+    f->options.generic = 1;
+    f->answers.planned.source = PLAN_SOURCE_GENERIC;
+    for (unsigned i = 1; i <= 2; i++) {
+        must(get(f, &plan), f->err);
+        assert_int_equal(f->asked.flags, PLAN_GENERIC);
+        assert_int_equal(f->asked.plans, i);
+        assert_int_equal(kiln_plan_source(plan), KILN_PLAN_GENERIC);
+        kiln_plan_unref(plan);
+    }
+}
+
 TEST_F(plan, a_plan_lives_as_long_as_somebody_holds_it)
 {
     struct kiln_plan *plan;
@@ -418,7 +433,7 @@ TEST_F(plan, inconsistent_plans_are_refused)
     BREAK(planned.config, bytes_of("1\0,2", 4), "perf config");
     BREAK(planned.config, bytes_of(longest, sizeof(longest)), "perf config");
     BREAK(planned.toolchain_identity, bytes_of(longest, sizeof(longest)), "toolchain");
-    BREAK(planned.source, PLAN_SOURCE_NEAREST + 1, "source");
+    BREAK(planned.source, PLAN_SOURCE_GENERIC + 1, "source");
     BREAK(planned.expected_ms, fake_real(-1), "expected time");
     BREAK(planned.expected_ms, fake_real(NAN), "expected time");
     BREAK(planned.expected_ms, fake_real(INFINITY), "expected time");

@@ -153,9 +153,10 @@ struct problem small_problem(uint32_t channels)
     return problem;
 }
 
-void program_names_find(const struct problem *problem, const char *target,
-                        const struct toolchain *tc, struct program_names *ret_names)
+static void find_names(const struct problem *problem, const char *target, const char *solver,
+                       const struct toolchain *tc, struct program_names *ret_names)
 {
+    const struct solver_choice choice = { .solver = bytes_of_text(solver) };
     static const struct toolchain none = { .name = "none" };
     struct kiln_err err = KILN_ERR_INIT;
     struct target parsed;
@@ -164,7 +165,7 @@ void program_names_find(const struct problem *problem, const char *target,
     struct program_names *n = ret_names;
     tc = tc ? tc : &none;
     must(target_parse(bytes_of_text(target), &parsed, &err), err);
-    must(solver_solve(problem, &parsed, &(struct solver_choice){ 0 }, &solution, &err), err);
+    must(solver_solve(problem, &parsed, &choice, &solution, &err), err);
     n->program = solution.programs[0];
     must(program_job_make(&n->program, &parsed, tc, &p, &err), err);
     struct package_source source = program_job_source(&p.job);
@@ -176,6 +177,18 @@ void program_names_find(const struct problem *problem, const char *target,
     buffer_put_u8(&n->args, '\0');
     assert_false(n->name.failed || n->args.failed);
     n->key = kernel_key(&p.job, &tc->identity);
+}
+
+void program_names_find(const struct problem *problem, const char *target,
+                        const struct toolchain *tc, struct program_names *ret_names)
+{
+    find_names(problem, target, "", tc, ret_names);
+}
+
+void program_names_find_of(const struct problem *problem, const char *target, const char *solver,
+                           struct program_names *ret_names)
+{
+    find_names(problem, target, solver, NULL, ret_names);
 }
 
 void program_names_done(struct program_names *names)

@@ -58,6 +58,9 @@ struct program_names {
  * be NULL. */
 void program_names_find(const struct problem *problem, const char *target,
                         const struct toolchain *tc, struct program_names *ret_names);
+/* The same for a plan with |solver|. */
+void program_names_find_of(const struct problem *problem, const char *target, const char *solver,
+                           struct program_names *ret_names);
 void program_names_done(struct program_names *names);
 
 void send_plan(struct test_caller *c, uint64_t id, const struct message_plan *plan);

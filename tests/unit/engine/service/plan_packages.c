@@ -315,6 +315,61 @@ TEST_F(plan, an_object_for_either_state_of_a_feature_serves_both)
     }
 }
 
+/* Compiles the generic kernel, by a plan for another problem. */
+static void store_generic(struct users *f, struct bytes object)
+{
+    struct message_plan m = plan_for(MI210);
+    m.problem = small_problem(7);
+    m.solver = bytes_of_text("ConvGeneric");
+    describe_clang(f);
+    ask_plan(&f->ann, &m);
+    answer_probe(f);
+    finish_compiles(f, object);
+    assert_int_equal(planned_result(&f->ann, 0).tier, TIER_COMPILED);
+}
+
+/* Both requests look for the kernels by name, too, and at the same time. */
+TEST_F(plan, a_generic_plan_does_not_join_the_look_up_before_a_compile)
+{
+    struct amd_object object = amd_object(AMD_XNACK_EITHER, "compiled");
+    struct message_plan m = plan_for(MI210);
+    store_generic(f, bytes_of(object.bytes, sizeof(object.bytes)));
+    put_one(f, "gfx90a68.kdb", "other.o", "another kernel");
+    test_caller_forget_replies(&f->ann);
+
+    SEND_MESSAGE(&f->bob, plan, 8, &m);
+    m.flags = PLAN_GENERIC;
+    SEND_MESSAGE(&f->ann, plan, 8, &m);
+    fake_executor_run_tasks(&f->engine.executor);
+
+    assert_int_equal(planned_result(&f->ann, 0).code, KILN_OK);
+    struct reader r = reader_of(f->ann.replies[0].body);
+    assert_int_equal(message_planned_read(&r).source, PLAN_SOURCE_GENERIC);
+    assert_int_equal(f->bob.reply_count, 0);
+    finish_compiles(f, bytes_of(object.bytes, sizeof(object.bytes)));
+    assert_int_equal(planned_result(&f->bob, 0).tier, TIER_COMPILED);
+}
+
+TEST_F(plan, without_a_compiler_generic_kernels_of_a_package_are_used)
+{
+    struct amd_object object = amd_object(AMD_XNACK_EITHER, "from the package");
+    struct message_plan m = plan_for(MI210);
+    engine_fixture_describe(&f->engine);
+    program_names_done(&small_names);
+    program_names_find_of(&m.problem, "gfx90a", "ConvGeneric", &small_names);
+    put_content(f, "gfx90a68.kdb", bytes_of(object.bytes, sizeof(object.bytes)));
+    m.problem.in.h = 9;
+    ask_plan(&f->ann, &m);
+    assert_reply_refuses(&f->ann, 0, KILN_UNSUPPORTED, "no package");
+
+    m.flags = PLAN_GENERIC;
+    ask_plan(&f->ann, &m);
+
+    assert_int_equal(planned_result(&f->ann, 0).tier, TIER_PACKAGE);
+    struct reader r = reader_of(f->ann.replies[0].body);
+    assert_int_equal(message_planned_read(&r).source, PLAN_SOURCE_GENERIC);
+}
+
 TEST_F(plan, a_package_is_used_before_a_compiler)
 {
     describe_clang(f);
