@@ -23,7 +23,9 @@ static const struct option options[] = {
     { "db-id", 0, OPTION_TEXT, AT(database_id), "ID",
       "MIOpen's name of the device: gfx90a68 for 104 compute units", 0, 0 },
     { "problems", 0, OPTION_TEXT, AT(problems), "FILE",
-      "MIOpenDriver command lines, as for prefetch (required)", 0, 0 },
+      "MIOpenDriver command lines, as for prefetch (required without --generic)", 0, 0 },
+    { "generic", 0, OPTION_FLAG, AT(generic), NULL,
+      "pack the generic kernels, which solve problems of any size", 0, 0 },
     { "output", 'o', OPTION_TEXT, AT(output), "OUT", "the package to write (required)", 0, 0 },
     { "format", 0, OPTION_TEXT, AT(format), "kdb|kiln",
       "kdb: MIOpen's format; kiln: also records sources and compilers (by OUT's ending)", 0, 0 },
@@ -66,12 +68,16 @@ static int check_options(struct build *b, struct kiln_error *err)
 {
     const struct build_options *o = b->o;
     const char *missing = !o->target ? "--target, such as gfx90a"
-                          : !o->problems && !b->problems
+                          : !o->problems && !b->problems && !o->generic
                               ? "--problems: a file of MIOpenDriver command lines"
                           : !o->output ? "--output: the package to write, such as gfx90a68.kdb"
                                        : NULL;
     if (missing)
         return cli_fail(err, KILN_E_INVALID, "%s needs %s", b->name, missing);
+    if (o->generic && (o->problems || b->problems || o->records))
+        return cli_fail(err, KILN_E_INVALID,
+                        "--generic packs the same kernels for all problems: leave out --problems "
+                        "and --records");
     b->format = o->format ? o->format : text_ends_with(o->output, ".kpkg") ? "kiln" : "kdb";
     if (strcmp(b->format, "kdb") != 0 && strcmp(b->format, "kiln") != 0)
         return cli_fail(err, KILN_E_INVALID, "unknown format '%s': choose kdb or kiln", b->format);
@@ -112,6 +118,8 @@ static void advise_on_name(const struct build *b)
 
 static int prefetch_problems(struct build *b, struct kiln_error *err)
 {
+    if (b->o->generic)
+        return KILN_E_OK;
     const struct prefetch_question question = {
         .invocation = b->invocation,
         .path = b->problems ? NULL : b->o->problems,
@@ -150,7 +158,7 @@ static int ask_daemon(struct build *b, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *ask = json_object();
     KILN_AUTO(fd) int problems = -1;
-    int rc = problem_file_make(&b->prefetch.problems, &problems, err);
+    int rc = b->o->generic ? KILN_E_OK : problem_file_make(&b->prefetch.problems, &problems, err);
     if (rc)
         return rc;
     json_set_text(ask, "target", b->o->target);
@@ -161,6 +169,8 @@ static int ask_daemon(struct build *b, struct kiln_error *err)
         json_set_text(ask, "toolchain", b->o->toolchain);
     if (b->o->records)
         json_set_bool(ask, "records", true);
+    if (b->o->generic)
+        json_set_bool(ask, "generic", true);
     rc = request_package(b, ask, problems, err);
     if (!rc)
         b->failures = json_get_u64(b->reply, "failures", 0);
@@ -279,7 +289,8 @@ static int print_json(const struct build *b, int rc, struct kiln_error *err)
     KILN_AUTO(json) struct json *json = json_object();
     if (b->written)
         json_set(json, "package", result_json(b));
-    json_set(json, "prefetch", prefetch_report_json(&b->prefetch.report));
+    if (b->prefetch.begun)
+        json_set(json, "prefetch", prefetch_report_json(&b->prefetch.report));
     if (rc)
         json_set(json, "error", result_error_json(err));
     int printed = output_json(json, rc ? &unused : err);
@@ -300,7 +311,7 @@ int pkg_build_problems(const struct invocation *invocation, const char *name,
         advise_on_old_manifest(&b);
     }
     if (invocation->common->json)
-        return b.prefetch.begun ? print_json(&b, rc, err) : rc;
+        return b.prefetch.begun || b.written ? print_json(&b, rc, err) : rc;
     if (b.written)
         print_package(&b);
     return rc;
@@ -320,7 +331,10 @@ const struct command command_pkg_build = {
         "the kernels into the package OUT, for hosts that should not compile.  Works for every\n"
         "target that a compiler of this host supports.  The same inputs give the same bytes.  If\n"
         "anything fails, nothing is written, unless --keep-going is given; the exit status is 1\n"
-        "in both cases.",
+        "in both cases.\n"
+        "\n"
+        "With --generic, packs the generic kernels instead.  They take sizes as arguments, and\n"
+        "stand in for kernels that are not compiled yet.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct build_options),

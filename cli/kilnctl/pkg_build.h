@@ -15,7 +15,7 @@
 struct build_options {
     const char *target, *database_id, *output, *format, *toolchain, *key;
     const char *problems; /* the path of a file; unused if pkg_build_problems gets problems */
-    bool keep_going, records;
+    bool keep_going, records, generic;
 };
 
 /* Builds the package.  If |problems| is NULL, |o->problems| names a file of problems.  |name| is

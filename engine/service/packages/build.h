@@ -68,6 +68,7 @@ struct build {
     enum package_format format;
     struct buffer problems;
     struct plan_ids ids;
+    bool is_generic;             /* the choices are made already */
     struct plan_choice *choices; /* owned; one for each problem, until the problems are solved */
     size_t problem_count, chosen;
     struct build_item *items;

@@ -171,7 +171,7 @@ static void ask_for_next(struct build *b)
 
 void build_begin(struct build *b)
 {
-    if (!tuning_databases(b->base.engine) || !b->ids.device[0])
+    if (b->is_generic || !tuning_databases(b->base.engine) || !b->ids.device[0])
         b->chosen = b->problem_count; /* without records, the heuristic chooses */
     ask_for_next(b);
 }

@@ -121,6 +121,30 @@ TEST_F(kilnctl_build, every_kernel_is_compiled_before_the_package_is_requested)
     assert_int_equal(entry_count(f->directory, ""), 2);
 }
 
+TEST_F(kilnctl_build, generic_kernels_need_no_problems)
+{
+    fake.answers[0] = fake.answers[1];
+    reported_begin(&f->reported);
+    int rc = RUN(&f->run, "pkg", "build", "--generic", "-t", "gfx90a", "-o", f->out);
+    reported_end(&f->reported);
+    assert_int_equal(rc, KILN_E_OK);
+    assert_int_equal(fake.asked, 1);
+    assert_int_equal(seen.plans, 0);
+    assert_string_equal(
+        fake.requests[0],
+        "package_build {\"target\":\"gfx90a\",\"format\":\"kdb\",\"generic\":true}");
+    assert_string_equal(read_content(f, "gfx90a68.kdb"), "package");
+}
+
+TEST_F(kilnctl_build, the_json_of_generic_kernels_has_no_prefetch)
+{
+    fake.answers[0] = fake.answers[1];
+    must(RUN(&f->run, "pkg", "build", "--generic", "-t", "gfx90a", "-o", f->out, "--json"),
+         f->run.err);
+    assert_says(f->run.printed, "\"package\"");
+    assert_null(strstr(f->run.printed, "prefetch"));
+}
+
 static uint32_t number(const char *at)
 {
     const unsigned char *b = (const unsigned char *)at;
@@ -231,6 +255,8 @@ TEST_F(kilnctl_build, missing_build_options_are_refused_before_kilnd_is_asked)
     assert_int_equal(RUN(&f->run, "pkg", "build", "-t", "gfx90a", "--problems", "p"),
                      KILN_E_INVALID);
     assert_says(f->run.err.text, "--output");
+    assert_int_equal(BUILD(f, "--generic"), KILN_E_INVALID);
+    assert_says(f->run.err.text, "--problems");
     assert_int_equal(BUILD(f, "--format", "tar"), KILN_E_INVALID);
     assert_int_equal(BUILD(f, "--db-id", "gfx906_60"), KILN_E_INVALID);
     assert_says(f->run.err.text, "'gfx906_60'");

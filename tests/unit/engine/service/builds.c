@@ -277,6 +277,34 @@ TEST_F(build, records_need_kilns_format_and_a_device)
     assert_reply_refuses(&f->ann, 0, KILN_INVALID, "format");
 }
 
+#define GENERIC_QUESTION "{\"target\":\"" FIXTURE_TARGET "\",\"generic\":true}"
+
+TEST_F(build, a_generic_package_needs_no_problems)
+{
+    reopen(f, 64u << 20, 1000);
+    test_caller_send_files(&f->ann, MESSAGE_package_build, GENERIC_QUESTION, NULL, 0);
+    fake_executor_run_tasks(&f->engine.executor);
+    unsigned compiled = compile_all(f);
+    KILN_AUTO(json) struct json *answer = answer_of(f);
+    assert_true(compiled > 100);
+    assert_int_equal(json_get_u64(answer, "kernels", 0), compiled);
+    assert_int_equal(json_get_u64(answer, "failures", 9), 0);
+    keep_package(f, f->made);
+    assert_int_equal(check_package(f->made), compiled);
+}
+
+TEST_F(build, a_generic_package_takes_no_problems_and_no_records)
+{
+    const uint32_t channels[] = { 8, 0 };
+    begin_build(f, GENERIC_QUESTION, channels);
+    assert_reply_refuses(&f->ann, 0, KILN_INVALID, "neither");
+    test_caller_forget_replies(&f->ann);
+    test_caller_send_files(&f->ann, MESSAGE_package_build,
+                           "{\"target\":\"" FIXTURE_TARGET "\",\"generic\":true,\"records\":true}",
+                           NULL, 0);
+    assert_reply_refuses(&f->ann, 0, KILN_INVALID, "neither");
+}
+
 static void begin_many(struct users *f, uint32_t count)
 {
     static struct problem problems[300];
