@@ -6,14 +6,15 @@
  *
  *     amd_targets [TARGET|all]... [PROBLEMS [SEED]]
  *
- * Without arguments, it compiles a sample: for each solver and family of targets, half of the pairs
- * of direction and type, on one target of the family. The pairs take different targets.
+ * Without arguments, it compiles a sample without ConvGeneric: for each solver and family of
+ * targets, half of the pairs of direction and type, on one target of the family. The pairs take
+ * different targets.
  *
  * PROBLEMS adds that many random problems for each solver, direction and target, alternating
  * between layers as in networks and unusual ones. */
 #include "common/target/target.h"
 #include "engine/compile/code_object.h"
-#include "engine/solver/solver.h"
+#include "engine/solver/conv_generic.h"
 #include "tests/kernels/random_problem.h"
 #include "tests/support/amdgpu_notes.h"
 #include "tests/support/daemon_process.h"
@@ -415,6 +416,8 @@ static void every_solver_builds(void **state)
     must(kiln_client_open(&options, &f.client, &err), err);
     for (size_t i = 0; solvers[i]; i++)
         bad += build_all(&f, solvers[i], *which);
+    if (!only_a_sample)
+        bad += build_all(&f, &solver_conv_generic, *which);
     kiln_client_close(f.client);
     daemon_process_remove(&f.daemon);
     assert_int_equal(bad, 0);

@@ -5,8 +5,9 @@
  *
  *     nvrtc_programs [PROBLEMS [SEED]]     PROBLEMS for each solver, direction and target
  *
- * Without arguments, PROBLEMS is 1, and each tile is only compiled for one of the tiles'
- * problems. */
+ * Without arguments, PROBLEMS is 1, each tile is only compiled for one of the tiles' problems, and
+ * ConvGeneric is left out. */
+#include "engine/solver/conv_generic.h"
 #include "engine/solver/conv_implicit_gemm_paths.h"
 #include "tests/gpu/nvrtc.h"
 #include "tests/kernels/random_problem.h"
@@ -71,24 +72,34 @@ static unsigned compile(const struct solver *solver, const struct problem *probl
     return bad;
 }
 
+/* Returns the number of programs that do not compile without diagnostics. */
+static unsigned compile_random(const struct solver *solver, unsigned number,
+                               const struct target *target)
+{
+    unsigned bad = 0;
+    for (unsigned at = 0; at < 3 * problems; at++) {
+        struct problem problem;
+        /* Each direction alternates between 2-D and 3-D problems. Whether the first problem is 2-D
+         * or 3-D depends on the target's number. So each direction has both kinds even if there is
+         * only one problem for each target. */
+        uint32_t dims = (at % 3 + at / 3 + number) % 2 ? 3 : 2;
+        if (draw(solver, at % 3, dims, target, &problem))
+            bad += compile(solver, &problem, target);
+    }
+    return bad;
+}
+
 static void every_solver_compiles_without_diagnostics(void **state)
 {
     const char *const *text = *state;
+    unsigned bad = 0, number = (unsigned)(text - targets);
     struct kiln_err err = KILN_ERR_INIT;
     struct target target;
-    unsigned bad = 0;
     must(target_parse(bytes_of_text(*text), &target, &err), err);
-    for (size_t i = 0; solvers[i]; i++) {
-        for (unsigned at = 0; at < 3 * problems; at++) {
-            struct problem problem;
-            /* Each direction alternates between 2-D and 3-D problems. Whether the first problem is
-             * 2-D or 3-D depends on the target. So each direction has both kinds even if there is
-             * only one problem for each target. */
-            uint32_t dims = (at % 3 + at / 3 + (unsigned)(text - targets)) % 2 ? 3 : 2;
-            if (draw(solvers[i], at % 3, dims, &target, &problem))
-                bad += compile(solvers[i], &problem, &target);
-        }
-    }
+    for (size_t i = 0; solvers[i]; i++)
+        bad += compile_random(solvers[i], number, &target);
+    if (every_tile_of_every_problem)
+        bad += compile_random(&solver_conv_generic, number, &target);
     assert_int_equal(bad, 0);
 }
 
