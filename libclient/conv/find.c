@@ -301,7 +301,8 @@ static bool is_slower(const struct work_solver *s, const struct work_solver *bes
 }
 
 /* Measures the plan that the job uses, unless a solver was measured with its config.  Keeps the
- * plan if no solver is faster, or if it could not be measured. */
+ * plan if no solver is faster, or if it could not be measured.  The solver of generic kernels is
+ * not among the problem's solvers. */
 static enum kiln_code judge_incumbent(struct work *work, struct kiln_err *err)
 {
     struct kiln_plan *plan = work->incumbent;
@@ -309,14 +310,15 @@ static enum kiln_code judge_incumbent(struct work *work, struct kiln_err *err)
     const struct work_solver *same = plan ? find_solver(work, kiln_plan_solver(plan)) : NULL;
     if (!plan || !best || (same && is_measured_with(same, plan)))
         return KILN_OK;
-    if (!same) {
+    if (!same && kiln_plan_source(plan) != KILN_PLAN_GENERIC) {
         work->result->plan = kiln_plan_ref(plan);
         return KILN_OK;
     }
     struct work_solver *s = malloc(sizeof(*s));
     if (!s)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to measure the job's plan");
-    *s = (struct work_solver){ .solution = same->solution, .plan = plan };
+    const struct kiln_solution generic = { .solver = kiln_plan_solver(plan), .algorithm = "" };
+    *s = (struct work_solver){ .solution = same ? same->solution : generic, .plan = plan };
     snprintf(s->config, sizeof(s->config), "%s", kiln_plan_config(plan));
     enum kiln_code rc = measure_plan(work, s, err);
     if (!rc && !is_slower(s, best))

@@ -111,6 +111,8 @@ static void write_plan(const struct conv_fixture *f, const struct conv_solver *s
     bool is_greedy = f->greedy_config && strcmp(config, f->greedy_config) == 0;
     const struct message_planned m = { .solver = bytes_of_text(s->name),
                                        .config = bytes_of_text(config),
+                                       .source = s == f->generic ? PLAN_SOURCE_GENERIC
+                                                                 : PLAN_SOURCE_FORCED,
                                        .toolchain = bytes_of_text("clang"),
                                        .toolchain_identity = bytes_of_text("clang 15 abc"),
                                        .workspace_size = is_greedy          ? TOO_MUCH_WORKSPACE
@@ -128,9 +130,12 @@ static void answer_plan(struct conv_fixture *f, const struct fake_request *rq)
     struct reader r = reader_of(rq->body);
     const struct message_plan asked = message_plan_read(&r);
     const struct conv_solver *s = asked.solver.size ? find_solver(f, asked.solver) : &f->solvers[0];
+    bool may_be_generic = asked.flags & PLAN_GENERIC;
     char config[32];
     f->plans++;
-    f->generic_plans += !!(asked.flags & PLAN_GENERIC);
+    f->generic_plans += may_be_generic;
+    if (may_be_generic && f->generic)
+        s = f->generic;
     if (f->silent_plans || (f->silent && s && strcmp(s->name, f->silent) == 0)) {
         f->unanswered++;
         return;

@@ -41,6 +41,7 @@ struct conv_fixture {
     struct kiln_error err;
     const struct conv_solver *solvers;
     unsigned solver_count;
+    const struct conv_solver *generic; /* solver of plans that may be generic; NULL: none */
     const char *wrong_config, *fatal_config, *uncompiled_config;
     const char *busy;          /* solver or config for which kilnd answers BUSY */
     const char *greedy_config; /* a config whose workspace is larger than the device's memory */

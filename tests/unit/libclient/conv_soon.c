@@ -251,6 +251,26 @@ TEST_F(soon, only_a_plan_that_will_be_improved_may_be_generic)
     assert_int_equal(f->generic_plans, 1); /* the thread's plans are not generic */
 }
 
+TEST_F(soon, a_generic_plan_is_replaced_by_a_faster_solver)
+{
+    static const struct conv_solver generic = { .name = "ConvGeneric", .kernel = "right 2" };
+    f->generic = &generic;
+    must(conv_find(f), f->err);
+    assert_string_equal(solver_in(f), "ConvGeneric");
+    assert_int_equal(kiln_plan_source(kiln_conv_result_plan(f->result)), KILN_PLAN_GENERIC);
+    wait_until("the end of tuning", is_tuned, f);
+    assert_string_equal(solver_in(f), "ConvBetter");
+}
+
+TEST_F(soon, a_generic_plan_stays_if_it_is_the_fastest)
+{
+    static const struct conv_solver generic = { .name = "ConvGeneric", .kernel = "right 0.1" };
+    f->generic = &generic;
+    must(conv_find(f), f->err);
+    wait_until("the end of tuning", is_tuned, f);
+    assert_string_equal(solver_in(f), "ConvGeneric");
+}
+
 TEST_F(soon, damaged_settings_are_refused)
 {
     test_setenv("KILN_PLANS", "thawed");
