@@ -411,6 +411,8 @@ KILN_INLINE void put_results(KILN_GLOBAL OUTPUT *output, const struct sizes *s,
                              const struct view *v, const struct tile *tile, const float *sum)
 {
     kiln_u32 row = tile->m + ITEM_ROW * 4, first = tile->n + ITEM_COLUMN * 4;
+    /* The inner loop tests the column, too: if the outer loop did, by a "continue", PoCL 3.1 would
+     * also store some columns beyond the last one. */
     KILN_UNROLL
     for (int j = 0; j < KILN_ITEM_N; j += COLUMNS_FOUR ? 4 : 1) {
         kiln_u32 column = first + COLUMN_OF(j);
