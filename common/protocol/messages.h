@@ -79,6 +79,7 @@ enum plan_source {
 #define TUNING_NEAR 2u
 /* bytes of the token by which kilnd recognises a tuning_put that the client sends again */
 #define TUNING_TOKEN_SIZE 16u
+#define TUNING_WATCH_SIZE 4096u /* bytes of the file of a counter (tuning_watch) */
 
 /* Flags of tuning_lease.  A lease is the right to tune a problem.  A share is a range of the
  * candidates. */

@@ -4,6 +4,7 @@
 #include "engine/service/metrics/request_metrics.h"
 #include "engine/service/requests/client_compiles.h"
 #include "engine/service/requests/leases.h"
+#include "engine/service/tuning/tuning_watch.h"
 
 #include <stdio.h>
 
@@ -25,8 +26,8 @@ static bool needs_own_uid(unsigned type)
     return type == MESSAGE_kernel_import || type == MESSAGE_tuning_put ||
            type == MESSAGE_tuning_lease || type == MESSAGE_tuning_report ||
            type == MESSAGE_tuning_import || type == MESSAGE_tuning_merge ||
-           type == MESSAGE_tuning_remove || type == MESSAGE_compile_begin ||
-           type == MESSAGE_compile_end;
+           type == MESSAGE_tuning_remove || type == MESSAGE_tuning_watch ||
+           type == MESSAGE_compile_begin || type == MESSAGE_compile_end;
 }
 
 static const struct route {
@@ -61,6 +62,7 @@ void service_leave(struct engine *e, struct caller *caller)
     list_remove(&caller->subscribed);
     e->callers--;
     leases_leave(e, caller);
+    tuning_watches_leave(e, caller);
     client_compiles_leave(e, caller);
 }
 

@@ -20,6 +20,7 @@
 
 struct engine;
 struct caller;
+struct tuning_watch;
 
 /* The bytes of |object| are sent before byte |at| of the body, and are not copied into the body. */
 struct segment {
@@ -83,6 +84,7 @@ struct caller {
     uint16_t version;
     uint64_t capabilities;
     struct list_link subscribed;
+    struct tuning_watch *watch; /* borrowed; NULL: the client did not ask for the counter */
 };
 
 void service_join(struct engine *engine, struct caller *caller);

@@ -344,6 +344,8 @@ enum kiln_code tuning_open(const struct tuning_options *options, struct tuning *
     t->records_per_uid = options->records_per_uid;
     t->bytes_per_uid = options->bytes_per_uid;
     t->stale = options->stale;
+    t->changed = options->changed;
+    t->context = options->context;
     ret_notice[0] = '\0';
     enum kiln_code rc = tuning_table_create(&t->table, err);
     if (!rc && t->directory)

@@ -37,6 +37,10 @@ struct tuning_options {
     uint64_t records_per_uid, bytes_per_uid; /* limits for each user (tuning_db.h); 0: no limit */
     enum tuning_stale stale;
     bool allow_network_fs;
+    /* Called on the engine's thread after look-ups see changed records of this tier, and in the
+     * user tier of this owner. May be NULL. */
+    void (*changed)(void *context, enum tuning_tier tier, uint32_t owner);
+    void *context;
 };
 KILN_MUST_CHECK enum kiln_code tuning_open(const struct tuning_options *options,
                                            struct tuning **ret_tuning, char ret_notice[512],

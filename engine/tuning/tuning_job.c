@@ -304,6 +304,23 @@ static void forget_slot(struct tuning *t, const struct system_slot *slot)
     }
 }
 
+static void report_change(const struct tuning *t, enum tuning_tier tier, uint32_t owner)
+{
+    if (t->changed)
+        t->changed(t->context, tier, owner);
+}
+
+/* Reports each owner once, if his records follow each other, as they do in most jobs. */
+static void report_taken(const struct tuning *t, const struct tuning_job *job, size_t from)
+{
+    for (size_t i = from; i < job->taken; i++) {
+        const struct tuning_place *place = &job->changes.records[i]->place;
+        const struct tuning_place *before = i > from ? &job->changes.records[i - 1]->place : NULL;
+        if (!before || before->tier != place->tier || before->uid != place->uid)
+            report_change(t, place->tier, place->uid);
+    }
+}
+
 static void take_system(struct tuning *t, struct tuning_job *job)
 {
     bool removes = job->type == JOB_REMOVE_SYSTEM;
@@ -320,21 +337,24 @@ static void take_system(struct tuning *t, struct tuning_job *job)
     }
     if (job->slot)
         t->systems[t->system_count++] = KILN_TAKE(job->slot);
+    if (old || !removes)
+        report_change(t, TUNING_TIER_SYSTEM, TUNING_NOBODY);
 }
 
 bool tuning_job_take(struct tuning *t, struct tuning_job *job)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
     take_system(t, job);
-    size_t end = job->taken + TAKE_STEP;
+    size_t begin = job->taken, end = begin + TAKE_STEP;
     for (; job->taken < job->changes.count && job->taken < end; job->taken++) {
         const struct record *r = job->changes.records[job->taken];
         if (tuning_table_put(t->table, &r->place, r->rows, r->count, &ignored) == KILN_OK)
             continue;
         if (job->retries++ < TAKE_RETRIES)
-            return false;
+            break;
         t->left_out++; /* look-ups get the old record until the next start */
     }
+    report_taken(t, job, begin);
     return job->taken == job->changes.count;
 }
 

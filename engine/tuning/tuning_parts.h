@@ -53,6 +53,8 @@ struct tuning {
     struct scratch scratch;
     uint64_t left_out; /* records that look-ups do not find because memory ran out */
     bool has_job;
+    void (*changed)(void *context, enum tuning_tier tier, uint32_t owner); /* may be NULL */
+    void *context;
     /* tuning_set_limits changes the members from here on, on any thread. */
     _Atomic uint64_t records_per_uid, bytes_per_uid; /* 0: no limit */
     _Atomic enum tuning_stale stale;

@@ -172,6 +172,12 @@ static void write_lease(struct buffer *b)
     message_tuning_lease_write(b, &m);
 }
 
+static void write_watch(struct buffer *b)
+{
+    const struct message_tuning_watch m = { .flags = 0 };
+    message_tuning_watch_write(b, &m);
+}
+
 static void write_ping(struct buffer *b)
 {
     const struct message_ping m = { .payload = bytes_of_text("are you there") };
@@ -199,6 +205,7 @@ static const struct {
     { MESSAGE_solutions, write_solutions },   { MESSAGE_configs, write_configs },
     { MESSAGE_tuning_get, write_tuning_get }, { MESSAGE_tuning_put, write_tuning_put },
     { MESSAGE_tuning_lease, write_lease },    { MESSAGE_ping, write_ping },
+    { MESSAGE_tuning_watch, write_watch },
 #define ROW_BINARY(name)
 #define ROW_BINARY_FILES(name)
 #define ROW_JSON(name) { MESSAGE_##name, write_json },

@@ -17,11 +17,18 @@
 #define WITHOUT_SYSTEM false
 #endif
 
+static void note_change(void *context, enum tuning_tier tier, uint32_t owner)
+{
+    struct tuning_service *service = context;
+    tuning_watches_note(&service->watches, tier, owner);
+}
+
 static enum kiln_code open_service(struct tuning_service *service,
                                    const struct engine_options *options, struct kiln_err *err)
 {
     /* The queue needs no limit, because groups of requests limit the changes. */
     request_queue_init(&service->queue, &(struct fair_queue_options){ .noun = "changes" });
+    tuning_watches_init(&service->watches);
     enum kiln_code rc = lease_table_create(&service->leases, err);
     if (rc)
         return rc;
@@ -30,7 +37,9 @@ static enum kiln_code open_service(struct tuning_service *service,
                                                 .without_system = WITHOUT_SYSTEM,
                                                 .records_per_uid = options->tuning_records_per_uid,
                                                 .bytes_per_uid = options->tuning_bytes_per_uid,
-                                                .stale = options->tuning_stale };
+                                                .stale = options->tuning_stale,
+                                                .changed = note_change,
+                                                .context = service };
     if (options->state_directory &&
         !(service->options.directory = strdup(options->state_directory)))
         return kiln_fail(err, KILN_NO_MEMORY, "cannot open the tuning databases: out of memory");
@@ -59,6 +68,7 @@ void tuning_service_destroy(struct tuning_service *service)
     request_queue_done(&service->queue);
     tuning_destroy(service->databases);
     lease_table_destroy(service->leases);
+    tuning_watches_done(&service->watches);
     free((char *)service->options.directory);
     free(service);
 }

@@ -9,6 +9,7 @@
 #include "engine/service/tuning/tuning_queue.h"
 #include "engine/service/tuning/tuning_service.h"
 #include "engine/service/tuning/tuning_validation.h"
+#include "engine/service/tuning/tuning_watch.h"
 
 struct tuning_service {
     struct tuning *databases; /* owned; NULL: not open, for the reason in |trouble| */
@@ -21,4 +22,5 @@ struct tuning_service {
     bool is_opening;
     struct request_queue queue;
     struct lease_table *leases;
+    struct tuning_watches watches;
 };
