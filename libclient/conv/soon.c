@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/conv/soon.h"
 
+#include "common/base/clock.h"
 #include "common/base/units.h"
 #include "libclient/connection/multiplexer.h"
+#include "libclient/conv/follow.h"
 #include "libclient/conv/pace.h"
 #include "libclient/device/device.h"
 #include "libclient/failure.h"
@@ -10,6 +12,7 @@
 #include "libclient/plans/problem.h"
 #include "libclient/sized.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +26,9 @@
  * ATTEMPTS_MAX times in all. */
 #define ATTEMPTS_MAX 3u
 #define RETRY_NS 1000000000ull
+/* How often a thread without measurements to make looks at kilnd's counter, and asks whether
+ * another process has ended its find. */
+#define IDLE_NS 250000000ull
 /* The name under which a find is leased, in place of a solver's. */
 #define FIND_LEASE "find"
 
@@ -38,6 +44,7 @@ struct soon_watch {
     /* used only by the thread */
     unsigned attempts;
     bool is_postponed; /* another process measured the problem when the thread asked last */
+    bool is_outdated;  /* the problem's records may have changed since the thread compared them */
     /* The members below are guarded by the lock. */
     struct kiln_plan *plan; /* owned: the best plan so far */
     enum stage stage;
@@ -51,7 +58,8 @@ struct soon {
     struct list watches;
     unsigned count;
     struct pace pace;
-    bool has_thread; /* false if the budget is 0, and when the thread was joined */
+    struct follow follow; /* used only by the thread */
+    bool has_thread;      /* false when the thread was joined */
     pthread_t thread;
     atomic_ulong generation;
 };
@@ -139,6 +147,7 @@ static struct soon_watch *create_watch(struct soon *s, const struct work *work)
         return NULL;
     const struct kiln_conv_options *o = &work->options;
     w->soon = s;
+    w->is_outdated = true;
     w->wire = work->problem;
     sized_copy(&w->problem, sizeof(w->problem), work->public_problem, work->public_problem->size);
     w->problem.size = sizeof(w->problem);
@@ -173,6 +182,8 @@ static bool comes_before(const struct soon_watch *a, const struct soon_watch *b)
 static struct soon_watch *choose_watch(const struct soon *s)
 {
     struct soon_watch *best = NULL;
+    if (s->pace.ms_per_s == 0)
+        return NULL;
     LIST_EACH (&s->watches, struct soon_watch, link, w) {
         if (w->stage != STAGE_TUNED && (!best || comes_before(w, best)))
             best = w;
@@ -180,20 +191,26 @@ static struct soon_watch *choose_watch(const struct soon *s)
     return best;
 }
 
+/* Returns NULL if there was nothing to measure for IDLE_NS, or if the thread must end. */
 static struct soon_watch *next_watch(struct soon *s, struct kiln_plan **ret_incumbent,
                                      enum stage *ret_stage)
 {
     struct soon_watch *w = NULL;
+    uint64_t until = clock_monotonic_ns() + IDLE_NS;
+    const struct timespec end = { .tv_sec = (time_t)(until / 1000000000u),
+                                  .tv_nsec = (long)(until % 1000000000u) };
+    int rc = 0;
     pthread_mutex_lock(&s->mutex);
-    while (!pace_is_stopped(&s->pace) && !(w = choose_watch(s)))
-        pthread_cond_wait(&s->changed, &s->mutex);
-    bool ends = pace_is_stopped(&s->pace);
-    if (!ends) {
+    while (!pace_is_stopped(&s->pace) && !(w = choose_watch(s)) && rc != ETIMEDOUT)
+        rc = pthread_cond_timedwait(&s->changed, &s->mutex, &end);
+    if (pace_is_stopped(&s->pace))
+        w = NULL;
+    if (w) {
         *ret_incumbent = kiln_plan_ref(w->plan);
         *ret_stage = w->stage;
     }
     pthread_mutex_unlock(&s->mutex);
-    return ends ? NULL : w;
+    return w;
 }
 
 static bool is_same_plan(const struct kiln_plan *a, const struct kiln_plan *b)
@@ -202,29 +219,99 @@ static bool is_same_plan(const struct kiln_plan *a, const struct kiln_plan *b)
            strcmp(kiln_plan_config(a), kiln_plan_config(b)) == 0;
 }
 
-/* Publishes the plan that find or tune chose, and moves on to the next stage.  |plan| is NULL if
- * there is none. */
-static void publish(struct soon_watch *w, struct kiln_plan *plan, enum stage next)
+/* Publishes the plan that was chosen instead of |incumbent|, and moves on to the next stage. |plan|
+ * is NULL if there is none.  Drops |plan| if the records have replaced |incumbent| meanwhile: they
+ * contain what was measured, and the thread compares them again. */
+static void publish(struct soon_watch *w, struct kiln_plan *plan, const struct kiln_plan *incumbent,
+                    enum stage next)
 {
     struct soon *s = w->soon;
     struct kiln_plan *old = NULL;
     pthread_mutex_lock(&s->mutex);
-    bool is_new = plan && !is_same_plan(plan, w->plan);
+    bool is_new = plan && w->plan == incumbent && !is_same_plan(plan, w->plan);
     if (is_new) {
         old = w->plan;
         w->plan = kiln_plan_ref(plan);
     }
+    bool is_tuned = next == STAGE_TUNED && w->stage != STAGE_TUNED;
     w->stage = next;
-    if (is_new || next == STAGE_TUNED)
+    if (is_new || is_tuned)
         atomic_fetch_add(&s->generation, 1);
     pthread_mutex_unlock(&s->mutex);
     kiln_plan_unref(old);
 }
 
-static int report_stop(void *context, const struct kiln_conv_progress *progress)
+/* ---- plans of other processes ---- */
+
+/* Returns whether other processes of the user can use the measurements of a find. */
+static bool is_shared(const struct soon_watch *w, const struct kiln_plan *incumbent)
 {
-    const struct soon *s = context;
+    const struct kiln_conv_options *o = &w->options;
+    return !o->no_record && o->tier == KILN_TUNING_USER && !o->toolchain && !o->solver &&
+           kiln_device_database_id(o->device)[0] &&
+           kiln_plan_source(incumbent) != KILN_PLAN_NEAREST;
+}
+
+static void mark_outdated(struct soon *s)
+{
+    pthread_mutex_lock(&s->mutex);
+    LIST_EACH (&s->watches, struct soon_watch, link, w)
+        w->is_outdated = true;
+    pthread_mutex_unlock(&s->mutex);
+}
+
+static struct soon_watch *next_outdated(struct soon *s, struct kiln_plan **ret_incumbent,
+                                        enum stage *ret_stage)
+{
+    struct soon_watch *found = NULL;
+    pthread_mutex_lock(&s->mutex);
+    LIST_EACH (&s->watches, struct soon_watch, link, w)
+        found = w->is_outdated && !found ? w : found;
+    if (found) {
+        found->is_outdated = false;
+        *ret_incumbent = kiln_plan_ref(found->plan);
+        *ret_stage = found->stage;
+    }
+    pthread_mutex_unlock(&s->mutex);
+    return found;
+}
+
+static void compare_plan(struct soon_watch *w, struct kiln_plan *incumbent, enum stage stage)
+{
+    const struct follow *follow = &w->soon->follow;
+    const struct follow_question question = { &w->problem, &w->wire, &w->options, incumbent };
+    struct kiln_plan *plan = is_shared(w, incumbent) ? follow_ask(follow, &question) : NULL;
+    publish(w, plan, incumbent, stage);
+    kiln_plan_unref(plan);
+}
+
+/* Takes plans that other processes have measured, if records have changed. */
+static void follow_records(struct soon *s)
+{
+    struct soon_watch *w;
+    struct kiln_plan *incumbent = NULL;
+    enum stage stage;
+    bool has_changed = follow_has_changed(&s->follow);
+    if (!follow_is_possible(&s->follow))
+        return;
+    if (has_changed)
+        mark_outdated(s);
+    while (!pace_is_stopped(&s->pace) && (w = next_outdated(s, &incumbent, &stage))) {
+        compare_plan(w, incumbent, stage);
+        kiln_plan_unref(incumbent);
+    }
+    if (has_changed)
+        follow_rest(&s->follow);
+}
+
+/* ---- measuring ---- */
+
+/* Runs on the thread, after each trial.  A tune may take many minutes. */
+static int report_trial(void *context, const struct kiln_conv_progress *progress)
+{
+    struct soon *s = context;
     (void)progress;
+    follow_records(s);
     return pace_is_stopped(&s->pace);
 }
 
@@ -241,7 +328,7 @@ static enum kiln_code run_stage(struct soon_watch *w, enum stage stage, struct k
     enum kiln_code rc = stream_create_apart(options.device, &options.stream, err);
     if (rc)
         return rc;
-    options.reported = report_stop;
+    options.reported = report_trial;
     options.context = w->soon;
     if (stage == STAGE_FIND)
         options.budget_ms = 0;
@@ -270,20 +357,11 @@ static void improve(struct soon_watch *w, enum stage stage, struct kiln_plan *in
     struct kiln_conv_result *result = NULL;
     enum kiln_code rc = run_stage(w, stage, incumbent, &result, &err);
     enum stage next = stage_after(w, stage, rc);
-    publish(w, result ? kiln_conv_result_plan(result) : NULL, next);
+    publish(w, result ? kiln_conv_result_plan(result) : NULL, incumbent, next);
     kiln_conv_result_free(result);
 }
 
 /* ---- sharing finds ---- */
-
-/* Returns whether other processes of the user can use the measurements of a find. */
-static bool is_shared(const struct soon_watch *w, const struct kiln_plan *incumbent)
-{
-    const struct kiln_conv_options *o = &w->options;
-    return !o->no_record && o->tier == KILN_TUNING_USER && !o->toolchain && !o->solver &&
-           kiln_device_database_id(o->device)[0] &&
-           kiln_plan_source(incumbent) != KILN_PLAN_NEAREST;
-}
 
 /* Requests the right to find the problem.  Returns false if another process has it.  If kilnd does
  * not grant leases, this process finds the problem without one. */
@@ -342,12 +420,14 @@ static void *improve_plans(void *context)
     struct soon_watch *w;
     enum stage stage;
     multiplexer_stop_with(&s->pace.is_stopped);
-    while ((w = next_watch(s, &incumbent, &stage))) {
-        if (stage == STAGE_FIND)
+    while (!pace_is_stopped(&s->pace)) {
+        follow_records(s);
+        w = next_watch(s, &incumbent, &stage);
+        if (w && stage == STAGE_FIND)
             find_shared(w, incumbent);
-        else
+        else if (w)
             improve(w, stage, incumbent);
-        kiln_plan_unref(incumbent);
+        kiln_plan_unref(KILN_TAKE(incumbent));
     }
     return NULL;
 }
@@ -434,6 +514,7 @@ static void soon_free(struct soon *s)
         soon_watch_destroy(w);
     }
     pace_done(&s->pace);
+    follow_done(&s->follow);
     pthread_cond_destroy(&s->changed);
     pthread_mutex_destroy(&s->mutex);
     free(s);
@@ -452,6 +533,15 @@ void soon_destroy(struct soon *soon, bool is_child)
     soon_free(soon);
 }
 
+static void init_cond(pthread_cond_t *cond)
+{
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(cond, &attr);
+    pthread_condattr_destroy(&attr);
+}
+
 static enum kiln_code soon_create(struct kiln_client *client, unsigned budget_ms,
                                   struct soon **ret_soon, struct kiln_err *err)
 {
@@ -459,12 +549,13 @@ static enum kiln_code soon_create(struct kiln_client *client, unsigned budget_ms
     if (!s)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to look for better plans");
     s->client = client;
+    s->follow.client = client;
     s->watches = (struct list)LIST_INIT(s->watches);
     pthread_mutex_init(&s->mutex, NULL);
-    pthread_cond_init(&s->changed, NULL);
+    init_cond(&s->changed);
     pace_init(&s->pace, budget_ms);
     atomic_init(&s->generation, 1);
-    enum kiln_code rc = budget_ms > 0 ? start_thread(s, err) : KILN_OK;
+    enum kiln_code rc = start_thread(s, err);
     if (rc)
         soon_free(s);
     else

@@ -166,7 +166,8 @@ struct kiln_plan *kiln_conv_result_plan(const struct kiln_conv_result *result);
  * within |budget_ms|).  The thread allocates its own tensors, so |x|, |w|, |y|, |stream| and
  * |reported| are not used.  It works for KILN_SOON_BUDGET milliseconds (default 50) of each second.
  * With 0, nothing is measured.  A plan is replaced only by one that was correct, and faster in the
- * same measurement.
+ * same measurement, or by the recorded times if another process of the user measured it.  The
+ * thread learns of such records by a counter in memory that it shares with kilnd, not by requests.
  *
  * Between two steps, a job compares generations, and refreshes its results if they differ:
  *

@@ -3,8 +3,10 @@
 
 #include "tests/support/test.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define SMALL_WORKSPACE 64
 #define TOO_MUCH_WORKSPACE ((uint64_t)1 << 40)
@@ -12,8 +14,8 @@
 static const struct conv_solver *find_solver(const struct conv_fixture *f, struct bytes name)
 {
     for (unsigned i = 0; i < f->solver_count; i++) {
-        if (bytes_equal_text(name, f->solvers[i].name))
-            return &f->solvers[i];
+        if (bytes_equal_text(name, atomic_load(&f->solvers)[i].name))
+            return &atomic_load(&f->solvers)[i];
     }
     return NULL;
 }
@@ -29,15 +31,16 @@ static void answer_solutions(struct conv_fixture *f, const struct fake_request *
     buffer_init(&list, 100000);
     buffer_init(&body, 100000);
     for (unsigned i = 0; i < f->solver_count; i++) {
-        const struct conv_solver *s = &f->solvers[i];
+        const struct conv_solver *s = &atomic_load(&f->solvers)[i];
         const struct message_solution m = {
             .solver = bytes_of_text(s->name),
             .algorithm = bytes_of_text("miopenConvolutionFwdAlgoDirect"),
             .find_ms = fake_real(s->find_ms),
             .config = bytes_of_text(s->has_space ? "0,1" : ""),
             .best_config = bytes_of_text(s->best),
-            .candidates = s->has_space ? CONV_SPACE : 0,
-            .valid = s->has_space ? CONV_SPACE : 0,
+            .best_ms = fake_real(s->best_ms),
+            .candidates = s->has_space ? f->space : 0,
+            .valid = s->has_space ? f->space : 0,
         };
         message_solution_write(&list, &m);
     }
@@ -56,7 +59,7 @@ static void answer_configs(struct conv_fixture *f, const struct fake_request *rq
     f->config_requests++;
     for (uint32_t i = asked.first; i < asked.first + asked.count; i++) {
         char text[16];
-        snprintf(text, sizeof(text), "%u,1", i * 7 % CONV_SPACE);
+        snprintf(text, sizeof(text), "%u,1", i * 7 % f->space);
         const struct message_candidate one = { .index = i, .config = bytes_of_text(text) };
         message_candidate_write(&list, &one);
     }
@@ -129,7 +132,8 @@ static void answer_plan(struct conv_fixture *f, const struct fake_request *rq)
 {
     struct reader r = reader_of(rq->body);
     const struct message_plan asked = message_plan_read(&r);
-    const struct conv_solver *s = asked.solver.size ? find_solver(f, asked.solver) : &f->solvers[0];
+    const struct conv_solver *s =
+        asked.solver.size ? find_solver(f, asked.solver) : atomic_load(&f->solvers);
     bool may_be_generic = asked.flags & PLAN_GENERIC;
     char config[32];
     f->plans++;
@@ -264,7 +268,22 @@ static void answer_get(const struct fake_request *rq)
     buffer_done(&tuned.answers);
 }
 
-static void answer(struct fake_request *rq)
+static void answer_watch(struct conv_fixture *f, const struct fake_request *rq)
+{
+    const struct message_watched m = { .size = TUNING_WATCH_SIZE };
+    BUFFER_AUTO struct buffer body;
+    buffer_init(&body, 1000);
+    f->watches_asked++;
+    if (f->counter_file == 0) { /* like an older kilnd */
+        fake_reply_error(rq, KILN_INVALID, "unknown request type 62", NULL);
+        return;
+    }
+    message_watched_write(&body, &m);
+    fake_reply_files(rq, MESSAGE_watched, 0, buffer_view(&body),
+                     (struct fake_files){ &f->counter_file, 1 });
+}
+
+void conv_answer(struct fake_request *rq)
 {
     struct conv_fixture *f = rq->daemon->context;
     static const char removed[] = "{\"removed\":1}";
@@ -273,6 +292,7 @@ static void answer(struct fake_request *rq)
         f->unanswered += f->silent_solutions;
         if (!f->silent_solutions)
             answer_solutions(f, rq);
+        f->solutions_asked++;
         break;
     case MESSAGE_configs: answer_configs(f, rq); break;
     case MESSAGE_plan: answer_plan(f, rq); break;
@@ -280,6 +300,7 @@ static void answer(struct fake_request *rq)
     case MESSAGE_tuning_lease:
     case MESSAGE_tuning_report: answer_lease(f, rq); break;
     case MESSAGE_tuning_get: answer_get(rq); break;
+    case MESSAGE_tuning_watch: answer_watch(f, rq); break;
     case MESSAGE_tuning_remove:
         f->removals++;
         fake_reply(rq, MESSAGE_json, 0, bytes_of_text(removed));
@@ -320,6 +341,17 @@ static void conv_close(void *fixture)
     assert_int_equal(left, 0);
 }
 
+static void close_counter(void *fixture)
+{
+    struct conv_fixture *f = fixture;
+    if (f->counter_file > 0)
+        close(f->counter_file);
+    if (f->counter)
+        munmap(f->counter, TUNING_WATCH_SIZE);
+    f->counter_file = 0;
+    f->counter = NULL;
+}
+
 void conv_open(struct conv_fixture *f)
 {
     f->problem = public_test_problem(2);
@@ -327,9 +359,23 @@ void conv_open(struct conv_fixture *f)
         .size = sizeof(f->options), .journal = "", .reported = reported, .context = f
     };
     CONV_USE(f, conv_several);
-    fake_daemon_serve(&f->daemon, answer, f, &f->client);
+    f->space = CONV_SPACE;
+    fake_daemon_serve(&f->daemon, conv_answer, f, &f->client);
     f->device = made_device_open();
+    test_at_end(close_counter, f);
     test_at_end(conv_close, f);
+}
+
+void conv_offer_counter(struct conv_fixture *f, uint64_t first)
+{
+    static const uint8_t empty[TUNING_WATCH_SIZE];
+    close_counter(f);
+    f->counter_file = fake_memfd(bytes_of(empty, sizeof(empty)), /* sealed= */ false);
+    f->counter =
+        mmap(NULL, TUNING_WATCH_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, f->counter_file, 0);
+    assert_true(f->counter != MAP_FAILED);
+    assert_int_equal(fcntl(f->counter_file, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+    *f->counter = first;
 }
 
 int conv_find(struct conv_fixture *f)

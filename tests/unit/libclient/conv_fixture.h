@@ -19,6 +19,7 @@ struct conv_solver {
     const char *kernel; /* NULL if the solver does not compile */
     double find_ms;
     const char *best;
+    double best_ms;
     /* whether the solver is tunable. |kernel| is then the kernel of config "0,1". The fastest
      * config is "11,1". */
     bool has_space;
@@ -39,9 +40,10 @@ struct conv_fixture {
     struct kiln_conv_options options;
     struct kiln_conv_result *result;
     struct kiln_error err;
-    const struct conv_solver *solvers;
+    _Atomic(const struct conv_solver *) solvers;
     unsigned solver_count;
     const struct conv_solver *generic; /* solver of plans that may be generic; NULL: none */
+    unsigned space; /* number of configs of a tunable solver; CONV_SPACE unless the test sets it */
     const char *wrong_config, *fatal_config, *uncompiled_config;
     const char *busy;          /* solver or config for which kilnd answers BUSY */
     const char *greedy_config; /* a config whose workspace is larger than the device's memory */
@@ -54,26 +56,37 @@ struct conv_fixture {
     bool refuses_puts, refuses_reports; /* whether kilnd rejects puts and reports */
 
     struct conv_put puts[CONV_PUTS_MAX];
-    unsigned put_count, puts_asked, plans, generic_plans, config_requests, removals, reported,
-        leases, reports;
+    unsigned put_count, puts_asked, generic_plans, config_requests, removals, reported, leases,
+        reports;
     unsigned enough_after;
     atomic_bool silent_solutions;
     atomic_uint unanswered;         /* requests that kilnd did not answer */
     atomic_bool is_found_elsewhere; /* another process has the right to find the problem */
     atomic_uint find_leases;        /* requests for this right */
+    atomic_uint plans, solutions_asked, watches_asked;
+    /* the file of a counter that conv_offer_counter made; 0: kilnd offers none */
+    int counter_file;
+    _Atomic uint64_t *counter;
 };
 
 /* solvers of all kinds, none of which is tunable */
 extern const struct conv_solver conv_several[8];
 extern const struct conv_solver conv_tunable[2]; /* only "ConvTuned" is tunable */
 #define CONV_USE(f, list) \
-    ((f)->solvers = (list), (f)->solver_count = sizeof(list) / sizeof((list)[0]))
+    (atomic_store(&(f)->solvers, (list)), (f)->solver_count = sizeof(list) / sizeof((list)[0]))
+
+/* Like CONV_USE while kilnd serves requests. The list must be as long as the one before. */
+#define CONV_SWITCH(f, list) atomic_store(&(f)->solvers, (list))
 
 /* When the test ends, it fails if an object is left on the device. */
 void conv_open(struct conv_fixture *f);
 SET_UP_OF(conv_set_up, struct conv_fixture) { conv_open(f); }
 FIXTURE_OF(conv, struct conv_fixture, conv_set_up, NULL);
 
+/* Lets kilnd offer a counter of changed records. A second call offers another one. */
+void conv_offer_counter(struct conv_fixture *f, uint64_t first);
+/* Answers a request. Called by the fake daemon, or by a test's own handler. */
+void conv_answer(struct fake_request *rq);
 int conv_find(struct conv_fixture *f);
 int conv_tune(struct conv_fixture *f);
 struct kiln_conv_entry conv_entry(const struct conv_fixture *f, const char *solver);
