@@ -31,7 +31,7 @@ set(KILN_NO_ASAN_TESTS
   "^integration\\.(sandbox|find_soon|plan_records|tuning_cli|reload|tools|metrics)$"
   "kernel_store_limit$" "worker_process$" "tuning_db_kill$" "tuning_kill$" "^faults\\.daemon$")
 set(KILN_NO_TSAN_TESTS ${KILN_NO_ASAN_TESTS} "_salvage$" "caches_damaged$" "db\\.snapshot$"
-  "page_scan$" "\\.(install_kernels|slurm_scripts|prometheus)$"
+  "page_scan$" "conv_ranks$" "\\.(install_kernels|slurm_scripts|prometheus)$"
   "^integration\\.(limits|tuning_api)$" "^load\\.fairness$")
 # Programs that start threads; other tests have the label no-tsan.
 set(KILN_THREADED_TESTS "^integration\\." "^load\\." "^fuzz\\.live$" "_threads$"

@@ -263,10 +263,20 @@ static enum kiln_code measure_plan(struct work *work, struct work_solver *s, str
     return rc;
 }
 
+static void take_record(struct work_solver *s)
+{
+    s->state = KILN_CONV_RECORDED;
+    s->timing.median_ms = s->solution.best_ms > 0 ? s->solution.best_ms : s->solution.find_ms;
+}
+
 static enum kiln_code measure_solver(struct work *work, struct work_solver *s, struct kiln_err *err)
 {
     if (!s->plan)
         return KILN_OK;
+    if (work->follows && s->solution.find_ms > 0) {
+        take_record(s);
+        return KILN_OK;
+    }
     if (work_has_time(work) || !work_fastest(work))
         return measure_plan(work, s, err);
     set_state(s, KILN_CONV_UNTIMED, "no time was left");
@@ -389,8 +399,7 @@ static bool use_records(struct work *work)
         struct work_solver *s = &work->solvers[i];
         if (is_clean || !(s->solution.find_ms > 0))
             continue;
-        s->state = KILN_CONV_RECORDED;
-        s->timing.median_ms = s->solution.best_ms > 0 ? s->solution.best_ms : s->solution.find_ms;
+        take_record(s);
         has_any = true;
     }
     return has_any || work->options.mode == KILN_FIND_FAST;
@@ -474,7 +483,9 @@ static enum kiln_code build_result(struct work *work, struct kiln_err *err)
     for (unsigned i = 0; i < work->count && !rc; i++)
         rc = add_entry(work, &work->solvers[i], err);
     conv_list_sort(&work->result->solvers);
-    bool may_replace = !work->pace || !work->unchecked.code; /* beside a job, only checked plans */
+    /* Beside a job, only checked plans replace another; and those of a search that is shared are
+     * taken from the records. */
+    bool may_replace = !work->pace || (!work->unchecked.code && !work->leaves_plan);
     if (!rc && best && !work->result->plan && may_replace)
         work->result->plan = kiln_plan_ref(best->plan);
     return rc;
@@ -505,7 +516,17 @@ static enum kiln_code measure_solvers(struct work *work, bool is_tune, struct ki
          * other configs to try. */
         !work->unchecked.code)
         rc = work_tune(work, err);
-    return rc ? rc : judge_incumbent(work, err);
+    work->leaves_plan = work->follows && does_search;
+    return rc || work->leaves_plan ? rc : judge_incumbent(work, err);
+}
+
+/* Returns the plan of a search although the job takes its plans from the records. */
+static enum kiln_code keep_unrecorded(struct work *work, struct kiln_err *err)
+{
+    if (!work->leaves_plan)
+        return KILN_OK;
+    work->leaves_plan = false;
+    return judge_incumbent(work, err);
 }
 
 /* Measures, records and reports.  If the device is lost, earlier measurements are still recorded.
@@ -523,8 +544,11 @@ static enum kiln_code run_work(struct work *work, const struct kiln_conv_options
     rc = work_list(work, err);
     if (!rc)
         rc = measure_solvers(work, is_tune, err);
-    if (!pace_is_stopped(work->pace) && record_solvers(work, &why))
+    if (!pace_is_stopped(work->pace) && record_solvers(work, &why)) {
         work->result->not_recorded = why;
+        if (!rc)
+            rc = keep_unrecorded(work, err);
+    }
     return rc ? rc : build_result(work, err);
 }
 

@@ -125,7 +125,7 @@ enum kiln_code search_add(struct search *search, const char *config, size_t *ret
 
 static double best_ms(const struct search *s)
 {
-    return s->best == SIZE_MAX ? 0 : s->trials[s->best].timing.median_ms;
+    return s->best == SIZE_MAX ? s->bar_ms : s->trials[s->best].timing.median_ms;
 }
 
 static void report_trial(struct search *s, size_t index)

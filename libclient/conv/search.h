@@ -81,6 +81,8 @@ struct search {
     struct hash_table configs;
     /* Index of the fastest trial with a correct result, or SIZE_MAX. */
     size_t best;
+    /* While no trial is the best, trials far slower than this are cut short; 0: none are. */
+    double bar_ms;
     size_t open;
     unsigned tried, failed;
     bool has_enough;

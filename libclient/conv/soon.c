@@ -322,7 +322,9 @@ static enum kiln_code run_stage(struct soon_watch *w, enum stage stage, struct k
     const struct work given = { .client = w->soon->client,
                                 .public_problem = &w->problem,
                                 .pace = &w->soon->pace,
-                                .incumbent = incumbent };
+                                .incumbent = incumbent,
+                                .follows = follow_is_possible(&w->soon->follow) &&
+                                           is_shared(w, incumbent) };
     if (options.device->ops->relax_captures)
         options.device->ops->relax_captures(options.device);
     enum kiln_code rc = stream_create_apart(options.device, &options.stream, err);
@@ -351,12 +353,27 @@ static enum stage stage_after(struct soon_watch *w, enum stage stage, enum kiln_
     return rc == KILN_GPU_FAULT ? STAGE_TUNED : stage + 1;
 }
 
+/* Compares the plan with the records of the tune that just ended, so that a job which refreshes
+ * until its plan is tuned gets the result. */
+static void take_tuned(struct soon_watch *w)
+{
+    struct soon *s = w->soon;
+    pthread_mutex_lock(&s->mutex);
+    struct kiln_plan *incumbent = kiln_plan_ref(w->plan);
+    pthread_mutex_unlock(&s->mutex);
+    if (follow_is_possible(&s->follow))
+        compare_plan(w, incumbent, STAGE_TUNE);
+    kiln_plan_unref(incumbent);
+}
+
 static void improve(struct soon_watch *w, enum stage stage, struct kiln_plan *incumbent)
 {
     struct kiln_err err = KILN_ERR_INIT;
     struct kiln_conv_result *result = NULL;
     enum kiln_code rc = run_stage(w, stage, incumbent, &result, &err);
     enum stage next = stage_after(w, stage, rc);
+    if (stage == STAGE_TUNE)
+        take_tuned(w);
     publish(w, result ? kiln_conv_result_plan(result) : NULL, incumbent, next);
     kiln_conv_result_free(result);
 }
@@ -403,7 +420,7 @@ static void find_shared(struct soon_watch *w, struct kiln_plan *incumbent)
 {
     struct kiln_lease lease = { .size = sizeof(lease), .state = KILN_LEASE_DONE };
     if (w->is_postponed) { /* and so is every other problem that was not found yet */
-        pace_wait(&w->soon->pace, RETRY_NS);
+        pace_wait(&w->soon->pace, IDLE_NS);
         resume_all(w->soon);
     } else if (is_shared(w, incumbent) && !take_find(w, &lease)) {
         w->is_postponed = true;

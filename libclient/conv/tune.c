@@ -195,6 +195,23 @@ static enum kiln_code queue_remembered(struct tuner *t, struct kiln_err *err)
     return rc;
 }
 
+/* Queues a config of this process's share, although the journal has its time: if an earlier job
+ * found it to be the fastest, that job may have ended before it reported it. */
+static enum kiln_code queue_share(struct tuner *t, const char *config, struct kiln_err *err)
+{
+    size_t index;
+    struct search *s = &t->search;
+    enum kiln_code rc = search_add(s, config, &index, err);
+    struct search_trial *trial = rc ? NULL : &s->trials[index];
+    double best_ms = s->best == SIZE_MAX ? s->bar_ms : s->trials[s->best].timing.median_ms;
+    if (trial && t->is_by_record && trial->place == TRIAL_DONE && trial->state == KILN_CONV_TIMED &&
+        trial->timing.median_ms < best_ms) {
+        trial->place = TRIAL_UNTRIED;
+        trial->state = KILN_CONV_UNTIMED;
+    }
+    return rc ? rc : tuner_queue(t, config, err);
+}
+
 static enum kiln_code add_range(struct tuner *t, uint32_t first, uint32_t count, bool is_queued,
                                 struct kiln_err *err)
 {
@@ -213,7 +230,7 @@ static enum kiln_code add_range(struct tuner *t, uint32_t first, uint32_t count,
     if (rc)
         return kiln_fail(err, rc, "%s", failure.err.text);
     for (uint32_t i = 0; i < list.count && !rc; i++)
-        rc = is_queued ? tuner_queue(t, config_text(&list, i), err)
+        rc = is_queued ? queue_share(t, config_text(&list, i), err)
                        : search_add(&t->search, config_text(&list, i), &unused, err);
     return rc;
 }
@@ -367,6 +384,8 @@ static enum kiln_code sample_and_refine(struct tuner *t, struct kiln_err *err)
 static enum kiln_code conclude_shared(struct tuner *t, struct kiln_err *err)
 {
     size_t from = t->queued;
+    if (t->is_by_record && sharing_is_exhausted(t->sharing))
+        return KILN_OK; /* kilnd records the best of all processes */
     enum kiln_code rc = sharing_queue_best(t->sharing, err);
     if (!rc)
         rc = search_try(&t->search, t->queue + from, t->queued - from, t->until_ns, err);
@@ -377,9 +396,11 @@ static enum kiln_code conclude_shared(struct tuner *t, struct kiln_err *err)
 
 static enum kiln_code search_space(struct tuner *t, struct kiln_err *err)
 {
-    enum kiln_code rc = sharing_create(t, &t->sharing, err);
-    if (!rc && !t->sharing)
-        rc = tuner_queue_space(t, err);
+    enum kiln_code rc = t->sharing ? KILN_OK : tuner_queue_space(t, err);
+    if (!rc && t->is_by_record)
+        rc = sharing_next(t->sharing, err);
+    if (!rc && t->is_by_record && sharing_is_over(t->sharing))
+        return KILN_OK;
     if (!rc)
         rc = sample_and_refine(t, err);
     return rc || is_alone(t) ? rc : conclude_shared(t, err);
@@ -397,9 +418,9 @@ static void copy_best(struct tuner *t)
 {
     struct search *s = &t->search;
     struct work_solver *solver = t->solver;
-    if (s->best == SIZE_MAX)
+    const struct search_trial *best = s->best == SIZE_MAX ? NULL : &s->trials[s->best];
+    if (!best || (t->is_by_record && best->timing.median_ms >= solver->timing.median_ms))
         return;
-    const struct search_trial *best = &s->trials[s->best];
     snprintf(solver->config, sizeof(solver->config), "%s", best->config);
     solver->timing = best->timing;
     solver->checked = best->checked;
@@ -461,6 +482,10 @@ static enum kiln_code tune_solver(struct work *work, struct work_solver *solver,
     if (!rc)
         rc = open_journal(&t, err);
     if (!rc)
+        rc = sharing_create(&t, &t.sharing, err);
+    t.is_by_record = t.sharing && work->follows && solver->state == KILN_CONV_RECORDED;
+    t.search.bar_ms = t.is_by_record ? solver->timing.median_ms : 0;
+    if (!rc && !t.is_by_record)
         rc = queue_known(&t, err);
     if (!rc)
         rc = search_space(&t, err);
@@ -479,12 +504,25 @@ static bool updates_configs(const struct work *work)
            work->options.enforce == KILN_ENFORCE_SEARCH_DB_UPDATE;
 }
 
+static double fastest_record(const struct work *work)
+{
+    double best_ms = __DBL_MAX__;
+    for (unsigned i = 0; i < work->count; i++) {
+        double ms = work->solvers[i].timing.median_ms;
+        if (work->solvers[i].state == KILN_CONV_RECORDED && ms < best_ms)
+            best_ms = ms;
+    }
+    return best_ms;
+}
+
 static bool is_worth_tuning(struct work *work, const struct work_solver *s)
 {
     const struct work_solver *best = work_fastest(work);
     bool is_known = s->solution.best_config[0] != '\0';
     if (s->solution.candidates < 2 || !s->plan || (is_known && !updates_configs(work)))
         return false;
+    if (s->state == KILN_CONV_RECORDED)
+        return s->timing.median_ms <= WORTH * fastest_record(work);
     bool is_far = best && s->timing.median_ms > WORTH * best->timing.median_ms;
     return s->state == KILN_CONV_TIMED || (s->state == KILN_CONV_CUT_SHORT && !is_far);
 }

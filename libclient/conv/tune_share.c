@@ -6,6 +6,7 @@
 
 #include <kiln/tuning.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,6 +41,11 @@ struct sharing {
 };
 
 bool sharing_has_company(const struct sharing *sharing) { return sharing->has_company; }
+
+bool sharing_is_exhausted(const struct sharing *sharing)
+{
+    return !sharing->is_stopped && sharing->is_exhausted;
+}
 
 bool sharing_is_complete(const struct sharing *sharing) { return sharing->is_complete; }
 
@@ -234,7 +240,9 @@ enum kiln_code sharing_next_or_wait(struct sharing *sharing, struct kiln_err *er
     return take_further(s, left_ms < WAIT_MAX_MS ? (int)left_ms : WAIT_MAX_MS, err);
 }
 
-static enum kiln_code queue_best(struct tuner *t, struct kiln_err *err)
+/* Gets the solver's recorded config.  |ret_params| stays empty if there is none. */
+static enum kiln_code get_recorded(const struct tuner *t, char ret_params[WORK_CONFIG_MAX],
+                                   struct kiln_err *err)
 {
     struct kiln_error e;
     struct kiln_tuned *tuned = NULL;
@@ -250,10 +258,26 @@ static enum kiln_code queue_best(struct tuner *t, struct kiln_err *err)
         struct kiln_tuned_entry entry = { .size = sizeof(entry) };
         if (kiln_tuned_entry(tuned, i, &entry, &e) == KILN_E_OK &&
             strcmp(entry.solver, t->solver->solution.solver) == 0)
-            code = tuner_queue(t, entry.params, err);
+            snprintf(ret_params, WORK_CONFIG_MAX, "%s", entry.params);
     }
     kiln_tuned_free(tuned);
     return code;
+}
+
+static enum kiln_code queue_best(struct tuner *t, struct kiln_err *err)
+{
+    char params[WORK_CONFIG_MAX] = "";
+    enum kiln_code rc = get_recorded(t, params, err);
+    return rc || !params[0] ? rc : tuner_queue(t, params, err);
+}
+
+bool sharing_is_over(const struct sharing *sharing)
+{
+    struct kiln_err ignored = KILN_ERR_INIT;
+    char params[WORK_CONFIG_MAX] = "";
+    const struct tuner *t = sharing->tuner;
+    return !t->solver->solution.best_config[0] && get_recorded(t, params, &ignored) == KILN_OK &&
+           params[0];
 }
 
 enum kiln_code sharing_queue_best(struct sharing *sharing, struct kiln_err *err)

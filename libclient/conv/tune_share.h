@@ -36,4 +36,10 @@ KILN_MUST_CHECK enum kiln_code sharing_next_or_wait(struct sharing *sharing, str
 bool sharing_has_company(const struct sharing *sharing);
 /* Returns whether every candidate was measured, by any process. */
 bool sharing_is_complete(const struct sharing *sharing);
+/* Returns whether this process got all shares that were left.  Other processes may still measure
+ * theirs. */
+bool sharing_is_exhausted(const struct sharing *sharing);
+/* Returns whether another search has recorded a config since this one began.  kilnd then grants the
+ * same candidates once more. */
+bool sharing_is_over(const struct sharing *sharing);
 KILN_MUST_CHECK enum kiln_code sharing_queue_best(struct sharing *sharing, struct kiln_err *err);

@@ -28,6 +28,9 @@ struct tuner {
     size_t *queue;
     size_t queued, capacity;
     struct sharing *sharing;
+    /* Only what is faster than the solver's recorded time counts, and processes with the same
+     * problem try different configs. */
+    bool is_by_record;
     /* the candidates, or a sample of them, were added to the search */
     bool has_known_neighbours;
 };

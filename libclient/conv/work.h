@@ -55,6 +55,10 @@ struct work {
     /* Set if the work runs beside the job, which uses the plan |incumbent|; borrowed. */
     struct pace *pace;
     struct kiln_plan *incumbent;
+    /* The job takes its plans from the records, which it shares with other processes
+     * (libclient/conv/follow.h).  What is recorded needs no measurement by this process. */
+    bool follows;
+    bool leaves_plan; /* the result has no plan, because the job takes it from the records */
 };
 
 /* Runs find or tune.  |given| has the client, the problem, and |pace| and |incumbent|. */
