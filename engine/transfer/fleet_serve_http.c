@@ -473,12 +473,13 @@ static void start_range(struct http_server *s, const struct fleet_range *range, 
 static void start_reads(struct http_server *s, struct fleet_request *requests, size_t count)
 {
     size_t taken = 1;
-    drop_windows(s, clock_monotonic_ns());
+    const uint64_t now_ns = clock_monotonic_ns();
     fleet_ranges_sort(requests, count);
     for (size_t i = 0; i < count; i += taken) {
         taken = 1;
         if (fleet_windows_take(&s->windows, s->socket, &requests[i]))
             continue;
+        drop_windows(s, now_ns);
         struct fleet_range range = fleet_ranges_first(&requests[i], count - i);
         bool is_window = fleet_windows_extend(&s->windows, &range);
         start_range(s, &range, is_window);
@@ -588,6 +589,7 @@ static enum kiln_code serve_requests(struct http_server *s, struct kiln_err *err
         int running;
         if (curl_multi_poll(s->multi, &kilnd, 1, IDLE_MS, NULL) != CURLM_OK)
             return kiln_fail(err, KILN_IO, "libcurl cannot wait for the server");
+        drop_windows(s, clock_monotonic_ns());
         if (kilnd.revents)
             renew_credentials(s);
         enum kiln_code rc = kilnd.revents ? take_requests(s, err) : KILN_OK;

@@ -37,12 +37,21 @@ static void extend_back(struct fleet_range *range, uint64_t end)
     range->end = end;
 }
 
+/* The number is limited because each window may have much more bytes than its requests need. */
+static bool may_begin(const struct list *windows)
+{
+    unsigned reading = 0;
+    LIST_EACH (windows, const struct fleet_window, link, window)
+        reading += window->over_ns == 0;
+    return reading < FLEET_WINDOWS_MAX;
+}
+
 bool fleet_windows_extend(const struct list *windows, struct fleet_range *range)
 {
     const struct fleet_window *behind = NULL;
     bool is_new = true, is_next = false;
     uint64_t size = range->end - range->first;
-    if (size == 0 || size >= FLEET_WINDOW_SIZE)
+    if (size == 0 || size >= FLEET_WINDOW_SIZE || !may_begin(windows))
         return false;
     LIST_EACH (windows, const struct fleet_window, link, window) {
         if (!has_file(window, range->requests->name))
@@ -93,13 +102,14 @@ struct fleet_window *fleet_windows_oldest(const struct list *windows, uint64_t n
 {
     unsigned count = 0;
     struct fleet_window *oldest = NULL;
-    LIST_EACH_BACK (windows, struct fleet_window, link, window) {
+    LIST_EACH (windows, struct fleet_window, link, window) {
         count++;
-        if (window->over_ns &&
-            (count > FLEET_WINDOWS_MAX || now_ns - window->over_ns >= FLEET_WINDOW_NS))
+        if (window->over_ns && (!oldest || window->over_ns < oldest->over_ns))
             oldest = window;
     }
-    return oldest;
+    bool is_due =
+        oldest && (count >= FLEET_WINDOWS_MAX || now_ns - oldest->over_ns >= FLEET_WINDOW_NS);
+    return is_due ? oldest : NULL;
 }
 
 static struct bytes content_of(const struct fleet_window *window,

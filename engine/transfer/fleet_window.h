@@ -19,8 +19,9 @@
 #include "common/base/list.h"
 #include "engine/transfer/fleet_ranges.h"
 
-/* Size of an extended range. ResNet-50's 84 kernels have 201 KB. */
+/* Size of a range that is extended forwards. ResNet-50's 84 kernels have 201 KB. */
 #define FLEET_WINDOW_SIZE (256u << 10)
+/* Maximum number of windows, also of those that are still being read. */
 #define FLEET_WINDOWS_MAX 32u
 #define FLEET_WINDOW_NS 30000000000u
 
@@ -34,13 +35,15 @@ struct fleet_window {
 };
 
 /* Extends |range| forwards if it begins to read a file or continues a window, and back if a window
- * follows it. Returns whether it did. */
+ * follows it. Returns whether it did. Extends nothing while FLEET_WINDOWS_MAX windows are being
+ * read. */
 bool fleet_windows_extend(const struct list *windows, struct fleet_range *range);
 /* Lets a window answer |request|, now or when the bytes come. Returns false if no window has these
  * bytes, or if memory ran out. */
 bool fleet_windows_take(const struct list *windows, int socket,
                         const struct fleet_request *request);
-/* Returns a window that should be freed, because it is old or there are too many; or NULL. */
+/* Returns a window that should be freed, because it is old, or because there is no place for
+ * another one; or NULL. Windows that are being read stay. */
 struct fleet_window *fleet_windows_oldest(const struct list *windows, uint64_t now_ns);
 /* Answers the requests whose bytes have come. */
 void fleet_window_answer(struct fleet_window *window, int socket);

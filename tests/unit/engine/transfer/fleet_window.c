@@ -118,14 +118,33 @@ TEST_F(windows, old_windows_are_dropped)
     assert_ptr_equal(fleet_windows_oldest(&f->windows, FLEET_WINDOW_NS + 1), &f->window);
 }
 
-TEST_F(windows, at_most_32_windows_are_kept)
+/* Adds windows until there are FLEET_WINDOWS_MAX. */
+static void add_windows(struct fixture *f, struct fleet_window more[FLEET_WINDOWS_MAX - 1],
+                        uint64_t over_ns)
 {
-    struct fleet_window more[FLEET_WINDOWS_MAX];
-    f->window.over_ns = 1;
-    for (unsigned i = 0; i < FLEET_WINDOWS_MAX; i++) {
-        assert_null(fleet_windows_oldest(&f->windows, 1));
-        more[i] = (struct fleet_window){ .over_ns = 1 };
+    for (unsigned i = 0; i < FLEET_WINDOWS_MAX - 1; i++) {
+        assert_null(fleet_windows_oldest(&f->windows, 2));
+        more[i] = (struct fleet_window){ .range = f->window.range, .over_ns = over_ns };
         list_append(&f->windows, &more[i].link);
     }
-    assert_ptr_equal(fleet_windows_oldest(&f->windows, 1), &f->window);
+}
+
+TEST_F(windows, at_most_32_windows_are_kept)
+{
+    struct fleet_window more[FLEET_WINDOWS_MAX - 1];
+    f->window.over_ns = 1;
+    add_windows(f, more, /* over_ns= */ 2);
+    assert_ptr_equal(fleet_windows_oldest(&f->windows, 2), &f->window);
+    f->window.over_ns = 0; /* it is still being read */
+    assert_ptr_equal(fleet_windows_oldest(&f->windows, 2), &more[0]);
+}
+
+TEST_F(windows, at_most_32_windows_are_read_at_the_same_time)
+{
+    struct fleet_window more[FLEET_WINDOWS_MAX - 1];
+    add_windows(f, more, /* over_ns= */ 0);
+    assert_null(fleet_windows_oldest(&f->windows, FLEET_WINDOW_NS));
+    assert_int_equal(size_read(f, "b", 0, 100), 100);
+    more[0].over_ns = 1;
+    assert_int_equal(size_read(f, "b", 0, 100), SIZE);
 }
