@@ -100,6 +100,7 @@ static size_t on_body(char *data, size_t one, size_t size, void *context)
     if (status != (is_ranged(x) ? 206 : 200))
         return status >= 300 ? size : CURL_WRITEFUNC_ERROR;
     buffer_put(&x->window.body, data, size);
+    x->window.heard_ns = clock_monotonic_ns();
     if (is_ranged(x) && !x->window.body.failed)
         fleet_window_answer(&x->window, x->socket);
     return x->window.body.failed ? CURL_WRITEFUNC_ERROR : size;
@@ -370,6 +371,7 @@ static struct exchange *create_exchange(int socket, const struct fleet_range *ra
     memcpy(requests, range->requests, range->count * sizeof(*requests));
     x->window.range = *range;
     x->window.range.requests = requests;
+    x->window.heard_ns = clock_monotonic_ns();
     x->socket = socket;
     x->curl = curl_easy_init();
     return x;
@@ -477,7 +479,7 @@ static void start_reads(struct http_server *s, struct fleet_request *requests, s
     fleet_ranges_sort(requests, count);
     for (size_t i = 0; i < count; i += taken) {
         taken = 1;
-        if (fleet_windows_take(&s->windows, s->socket, &requests[i]))
+        if (fleet_windows_take(&s->windows, s->socket, &requests[i], now_ns))
             continue;
         drop_windows(s, now_ns);
         struct fleet_range range = fleet_ranges_first(&requests[i], count - i);
@@ -589,14 +591,15 @@ static enum kiln_code serve_requests(struct http_server *s, struct kiln_err *err
         int running;
         if (curl_multi_poll(s->multi, &kilnd, 1, IDLE_MS, NULL) != CURLM_OK)
             return kiln_fail(err, KILN_IO, "libcurl cannot wait for the server");
+        /* Before take_requests, so that no window seems silent whose bytes have come. */
+        curl_multi_perform(s->multi, &running);
+        end_exchanges(s);
         drop_windows(s, clock_monotonic_ns());
         if (kilnd.revents)
             renew_credentials(s);
         enum kiln_code rc = kilnd.revents ? take_requests(s, err) : KILN_OK;
         if (rc)
             return rc == KILN_UNAVAILABLE ? KILN_OK : rc;
-        curl_multi_perform(s->multi, &running);
-        end_exchanges(s);
     }
 }
 

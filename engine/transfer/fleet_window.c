@@ -67,10 +67,20 @@ bool fleet_windows_extend(const struct list *windows, struct fleet_range *range)
     return behind || is_new || is_next;
 }
 
+static bool has_come(const struct fleet_window *window, const struct fleet_request *request)
+{
+    return request->offset - window->range.first + request->size <= window->body.size;
+}
+
 static bool covers(const struct fleet_window *window, const struct fleet_request *request)
 {
     return request->size > 0 && request->offset >= window->range.first &&
            request->offset <= end_of(window) && request->size <= end_of(window) - request->offset;
+}
+
+static bool is_silent(const struct fleet_window *window, uint64_t now_ns)
+{
+    return window->over_ns == 0 && now_ns - window->heard_ns >= FLEET_SILENCE_NS;
 }
 
 static bool add_request(struct fleet_window *window, const struct fleet_request *request)
@@ -85,10 +95,12 @@ static bool add_request(struct fleet_window *window, const struct fleet_request 
     return true;
 }
 
-bool fleet_windows_take(const struct list *windows, int socket, const struct fleet_request *request)
+bool fleet_windows_take(const struct list *windows, int socket, const struct fleet_request *request,
+                        uint64_t now_ns)
 {
     LIST_EACH (windows, struct fleet_window, link, window) {
-        if (!has_file(window, request->name) || !covers(window, request))
+        if (!has_file(window, request->name) || !covers(window, request) ||
+            (is_silent(window, now_ns) && !has_come(window, request)))
             continue;
         if (!add_request(window, request))
             return false;
@@ -117,11 +129,6 @@ static struct bytes content_of(const struct fleet_window *window,
 {
     return bytes_of(window->body.data + (request->offset - window->range.first),
                     (size_t)request->size);
-}
-
-static bool has_come(const struct fleet_window *window, const struct fleet_request *request)
-{
-    return request->offset - window->range.first + request->size <= window->body.size;
 }
 
 /* Keeps the order of the requests, because kilnd sent those first that jobs wait for. */

@@ -24,6 +24,9 @@
 /* Maximum number of windows, also of those that are still being read. */
 #define FLEET_WINDOWS_MAX 32u
 #define FLEET_WINDOW_NS 30000000000u
+/* If no byte of a window comes for this time, further requests do not wait for it: its connection
+ * may hang, and a look-up waits only 300 ms. */
+#define FLEET_SILENCE_NS 100000000u
 
 struct fleet_window {
     struct list_link link; /* in the list of windows, if the range was extended */
@@ -31,6 +34,7 @@ struct fleet_window {
      * file's name even if |count| is 0. */
     struct fleet_range range;
     struct buffer body; /* owned; the bytes of the range that have come so far */
+    uint64_t heard_ns;  /* when the reading began, or when bytes came last */
     uint64_t over_ns;   /* when the reading ended; 0: not yet */
 };
 
@@ -39,9 +43,9 @@ struct fleet_window {
  * read. */
 bool fleet_windows_extend(const struct list *windows, struct fleet_range *range);
 /* Lets a window answer |request|, now or when the bytes come. Returns false if no window has these
- * bytes, or if memory ran out. */
-bool fleet_windows_take(const struct list *windows, int socket,
-                        const struct fleet_request *request);
+ * bytes or will soon have them, or if memory ran out. */
+bool fleet_windows_take(const struct list *windows, int socket, const struct fleet_request *request,
+                        uint64_t now_ns);
 /* Returns a window that should be freed, because it is old, or because there is no place for
  * another one; or NULL. Windows that are being read stay. */
 struct fleet_window *fleet_windows_oldest(const struct list *windows, uint64_t now_ns);

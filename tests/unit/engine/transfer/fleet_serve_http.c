@@ -327,6 +327,23 @@ TEST_F(http, a_read_that_fails_answers_all_its_requests)
 
 static void set_passed(uint64_t ns) { __atomic_store_n(&passed_ns, ns, __ATOMIC_RELAXED); }
 
+/* The first read's connection hangs, so the second request needs a connection of its own. The
+ * server answers it only when the first connection goes on. */
+TEST_F(http, a_request_does_not_wait_for_a_read_that_hangs)
+{
+    f->pause_at = 50;
+    set_passed(0);
+    ask(f, 0, 0, 20);
+    expect_content(f, 0, 0, 20);
+    set_passed(FLEET_SILENCE_NS);
+    ask(f, 1, 500, 10);
+    ask(f, 2, 30, 10); /* these bytes have come */
+    expect_content(f, 2, 30, 10);
+    let_go(f);
+    expect_content(f, 1, 500, 10);
+    expect_requests(f, 2);
+}
+
 /* Repeats the request, because the read may end only after its answer has come. */
 TEST_F(http, a_file_is_read_again_after_a_while)
 {

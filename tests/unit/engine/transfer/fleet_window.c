@@ -12,6 +12,7 @@ struct fixture {
     struct list windows;
     struct fleet_window window;
     struct fleet_request request;
+    uint64_t now_ns;
 };
 
 static void name_file(struct fleet_request *request, const char *name)
@@ -87,7 +88,7 @@ static bool takes(struct fixture *f, const char *name, uint64_t offset, uint64_t
     name_file(&f->request, name);
     f->request.offset = offset;
     f->request.size = size;
-    return fleet_windows_take(&f->windows, /* socket= */ -1, &f->request);
+    return fleet_windows_take(&f->windows, /* socket= */ -1, &f->request, f->now_ns);
 }
 
 TEST_F(windows, a_window_takes_the_requests_for_its_bytes)
@@ -108,6 +109,16 @@ TEST_F(windows, a_window_takes_no_requests_for_bytes_that_did_not_come)
     f->window.body.size = 50;
     assert_false(takes(f, "a", SIZE, 100));
     assert_false(takes(f, "a", SIZE + 60, 10));
+}
+
+TEST_F(windows, a_window_whose_bytes_do_not_come_takes_no_more_requests)
+{
+    f->window.heard_ns = 1000;
+    f->window.body.size = 50;
+    f->now_ns = 1000 + FLEET_SILENCE_NS - 1;
+    assert_true(takes(f, "a", SIZE + 50, 100));
+    f->now_ns++;
+    assert_false(takes(f, "a", SIZE + 50, 100));
 }
 
 TEST_F(windows, old_windows_are_dropped)
