@@ -10,8 +10,8 @@
 
 #define BLOCKS_FILE "fleet-blocks"
 #define DAY_S 86400u
-/* A database id, a part, a time, a digest, blanks and a newline. */
-#define LINE_MAX_SIZE (DATABASE_ID_MAX + 10 + 20 + DIGEST_HEX_SIZE + 4)
+/* A database id, a part, two times, a digest, blanks and a newline. */
+#define LINE_MAX_SIZE (DATABASE_ID_MAX + 10 + 20 + 20 + DIGEST_HEX_SIZE + 5)
 #define TEXT_MAX (FLEET_BLOCKS_MAX * LINE_MAX_SIZE)
 
 static enum kiln_code path_of(const char *state_directory, char path[PATH_MAX],
@@ -44,12 +44,13 @@ static struct fleet_block *add_block(struct fleet_blocks *blocks, const struct f
 static bool read_line(const char *line, struct fleet_block *ret_block)
 {
     char hex[DIGEST_HEX_SIZE];
-    unsigned long long time = 0;
+    unsigned long long time = 0, latest = 0;
     *ret_block = (struct fleet_block){ .is_current = false };
-    if (sscanf(line, "%31s %u %llu %64s", ret_block->database_id, &ret_block->part, &time, hex) !=
-        4)
+    if (sscanf(line, "%31s %u %llu %llu %64s", ret_block->database_id, &ret_block->part, &time,
+               &latest, hex) != 5)
         return false;
     ret_block->time = time;
+    ret_block->latest = latest;
     return digest_from_hex(hex, &ret_block->content);
 }
 
@@ -81,19 +82,34 @@ enum kiln_code fleet_blocks_read(const char *state_directory, struct fleet_block
                 : kiln_fail(err, KILN_NO_MEMORY, "no memory for the blocks of the fleet");
 }
 
+/* Returns 0 if |time| is more than a day in the future, because readers take such a time for an
+ * older one than all others. */
+static uint64_t time_for_readers(uint64_t time, uint64_t now)
+{
+    return time > now && time - now > DAY_S ? 0 : time;
+}
+
+/* Keeps the time of the same content as long as it is the block's latest time for readers. For
+ * example, if the clock was years late when the block was exported, the block needs another time
+ * once the clock is right, because readers then prefer the earlier content. */
+static void set_time(struct fleet_block *noted, bool is_same, uint64_t now)
+{
+    uint64_t time = time_for_readers(noted->time, now);
+    uint64_t last = time_for_readers(noted->latest, now);
+    if (is_same && time > 0 && time >= last)
+        return;
+    last = last > time ? last : time;
+    noted->time = now > last ? now : last + 1;
+    noted->latest = noted->time > noted->latest ? noted->time : noted->latest;
+}
+
 enum kiln_code fleet_blocks_note(struct fleet_blocks *blocks, const struct fleet_block *block,
                                  uint64_t now, uint64_t *ret_time, struct kiln_err *err)
 {
     struct fleet_block *noted = find_block(blocks, block);
     if (!noted && !(noted = add_block(blocks, block)))
         return kiln_fail(err, KILN_FULL, "the host has too many blocks of tuning records");
-    /* Readers take a time of more than a day in the future for an older one than all others. */
-    bool is_early = noted->time > now && noted->time - now >= DAY_S;
-    bool is_same = digest_equal(&noted->content, &block->content);
-    if (is_early || noted->time == 0 || (!is_same && noted->time < now))
-        noted->time = now;
-    else if (!is_same)
-        noted->time++;
+    set_time(noted, digest_equal(&noted->content, &block->content), now);
     noted->content = block->content;
     noted->is_current = true;
     *ret_time = noted->time;
@@ -110,8 +126,9 @@ enum kiln_code fleet_blocks_write(const struct fleet_blocks *blocks, const char 
     for (size_t i = 0; i < blocks->count; i++) {
         const struct fleet_block *block = &blocks->list[i];
         digest_to_hex(&block->content, hex);
-        int size = snprintf(line, sizeof(line), "%s %u %llu %s\n", block->database_id, block->part,
-                            (unsigned long long)block->time, hex);
+        int size =
+            snprintf(line, sizeof(line), "%s %u %llu %llu %s\n", block->database_id, block->part,
+                     (unsigned long long)block->time, (unsigned long long)block->latest, hex);
         buffer_put(&text, line, (size_t)size);
     }
     if (!rc && text.failed)

@@ -23,6 +23,9 @@ struct fleet_block {
     char database_id[DATABASE_ID_MAX];
     unsigned part; /* the number of the block among those of its device */
     uint64_t time; /* seconds since 1970; 0: never exported */
+    /* The highest time that the block ever had. It differs from |time| if the host's clock was
+     * wrong by more than a day. */
+    uint64_t latest;
     struct digest content;
     bool is_current; /* exported since the list was read */
 };
@@ -37,7 +40,7 @@ KILN_MUST_CHECK enum kiln_code fleet_blocks_read(const char *state_directory,
                                                  struct fleet_blocks *ret_blocks,
                                                  struct kiln_err *err);
 /* Notes that the block has this content now. Sets |ret_time| to the time of the block, which is
- * larger than the time of the block with the previous content. */
+ * larger than the time of each block with other content that readers take for valid. */
 KILN_MUST_CHECK enum kiln_code fleet_blocks_note(struct fleet_blocks *blocks,
                                                  const struct fleet_block *block, uint64_t now,
                                                  uint64_t *ret_time, struct kiln_err *err);

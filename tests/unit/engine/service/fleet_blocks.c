@@ -54,8 +54,30 @@ TEST_F(blocks, new_content_gets_a_later_time_and_the_same_content_keeps_it)
 
 TEST_F(blocks, a_time_in_the_future_is_not_kept)
 {
-    assert_int_equal(note(f, 0, 1, 1000 + DAY_S), 1000 + DAY_S);
+    assert_int_equal(note(f, 0, 1, 1001 + DAY_S), 1001 + DAY_S);
     assert_int_equal(note(f, 0, 1, 1000), 1000);
+}
+
+/* The block with the earlier content is not valid while the clock is wrong, but it is valid again
+ * afterwards, so it must be replaced then. */
+TEST_F(blocks, a_clock_that_was_set_back_does_not_keep_an_old_block_valid)
+{
+    const uint64_t today = 1000 * DAY_S;
+    note(f, 0, 1, today);
+    assert_int_equal(note(f, 0, 2, 1000), 1000);
+    read_again(f);
+    assert_int_equal(note(f, 0, 2, 2000), 1000);
+    assert_int_equal(note(f, 0, 2, today + 60), today + 60);
+    assert_int_equal(note(f, 0, 2, today + 120), today + 60);
+}
+
+TEST_F(blocks, a_time_that_was_in_the_future_is_replaced_when_it_comes)
+{
+    const uint64_t wrong = 1000 * DAY_S;
+    note(f, 0, 1, wrong);
+    assert_int_equal(note(f, 0, 2, 1000), 1000);
+    assert_int_equal(note(f, 0, 2, wrong - DAY_S - 1), 1000);
+    assert_int_equal(note(f, 0, 2, wrong - DAY_S), wrong + 1);
 }
 
 TEST_F(blocks, the_file_says_which_blocks_there_were)
@@ -78,7 +100,7 @@ TEST_F(blocks, damaged_lines_are_left_out)
     const struct digest content = { { 7 } };
     digest_to_hex(&content, hex);
     snprintf(path, sizeof(path), "%s/fleet-blocks", f->directory);
-    snprintf(text, sizeof(text), "what\n" ID " 0 5 %.20s\n" ID " 3 9 %s\n", hex, hex);
+    snprintf(text, sizeof(text), "what\n" ID " 0 5 5 %.20s\n" ID " 3 9 9 %s\n", hex, hex);
     must(fs_replace_file(path, bytes_of_text(text), 0600, &f->err), f->err);
     must(fleet_blocks_read(f->directory, &f->blocks, &f->err), f->err);
     assert_int_equal(f->blocks.count, 1);
