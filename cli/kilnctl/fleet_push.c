@@ -124,12 +124,17 @@ static void print_kernels(const char *tree, const struct exported *kernels)
         printf("%llu left out: damaged in kilnd's cache\n", (unsigned long long)damaged);
 }
 
-static void print_records(const struct exported *tuning)
+/* Without records, kilnd exports empty blocks, which replace those that the host pushed before. */
+static void print_records(const struct push_options *o, const struct exported *tuning)
 {
     uint64_t records = json_get_u64(tuning->reply, "records", 0);
-    if (records || tuning->pushing.added)
+    if (records)
         printf("tuning records of %llu problems: %s\n", (unsigned long long)records,
                tuning->pushing.added ? "added" : "there already");
+    else if (tuning->pushing.added)
+        puts("tuning records: those that this host pushed before are removed");
+    else if (o->records)
+        puts("tuning records: this host has none");
 }
 
 static int push_both(const struct invocation *invocation, struct exported *kernels,
@@ -154,7 +159,7 @@ static int push_both(const struct invocation *invocation, struct exported *kerne
         return print_json(kernels, tuning, err);
     if (!o->records)
         print_kernels(invocation->words[0], kernels);
-    print_records(tuning);
+    print_records(o, tuning);
     return KILN_E_OK;
 }
 

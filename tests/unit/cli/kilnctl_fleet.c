@@ -123,7 +123,7 @@ TEST_F(kilnctl_fleet, a_block_that_removes_records_is_reported)
 {
     put_block(f, "host-0", "no records");
     assert_int_equal(push_all(f, "{\"records\":0,\"entries\":0}"), KILN_E_OK);
-    assert_says(f->run.printed, "tuning records of 0 problems: added");
+    assert_says(f->run.printed, "removed");
 }
 
 TEST_F(kilnctl_fleet, only_tuning_records_are_pushed_on_request)
@@ -137,6 +137,11 @@ TEST_F(kilnctl_fleet, only_tuning_records_are_pushed_on_request)
     assert_int_equal(fake.asked, 1);
     assert_string_equal(fake.requests[0], "fleet_tuning_export {}");
     assert_string_equal(f->run.printed, "tuning records of 7 problems: added\n");
+    fake.asked = 0;
+    fake.answers[0] = (struct fake_answer){ .reply = "{\"records\":0}" };
+    assert_int_equal(RUN(&f->run, "fleet", "push", "--records", "--key", f->key, f->tree),
+                     KILN_E_OK);
+    assert_says(f->run.printed, "none");
     assert_int_equal(
         RUN(&f->run, "fleet", "push", "--records", "--key", f->key, "--target", "gfx90a", f->tree),
         KILN_E_INVALID);
