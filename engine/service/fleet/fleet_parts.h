@@ -252,6 +252,8 @@ struct json *fleet_pull_describe(const struct fleet_pull *pull);
 
 /* Answers that this host must compile the kernel, and frees the query. */
 void query_give_up(struct fleet_query *query);
+/* Counts the query as late, unless its caller has left. */
+void query_note_late(const struct fleet_query *query);
 /* For fleet_access.slow: answers that this host must compile the kernel. A record that comes later
  * is still stored. */
 void query_note_slow(struct fleet_access *get);

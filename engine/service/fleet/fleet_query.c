@@ -52,12 +52,17 @@ void query_give_up(struct fleet_query *query)
 
 void fleet_tier_forget(struct fleet_query *query) { query->answered = NULL; }
 
+void query_note_late(const struct fleet_query *query)
+{
+    query->shard->engine->fleet->late += query->answered != NULL;
+}
+
 void query_note_slow(struct fleet_access *get)
 {
     struct fleet_query *query = query_of_access(get);
     struct engine *e = query->shard->engine;
     fleet_note_silence(e, query->began_ns);
-    e->fleet->late++;
+    query_note_late(query);
     answer_query(query, NULL);
 }
 

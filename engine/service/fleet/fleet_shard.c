@@ -174,7 +174,7 @@ static void on_slow(struct fleet_access *get)
     shard->is_slow = true;
     fleet_note_silence(shard->engine, shard->load_began_ns);
     while ((query = LIST_POP(&shard->waiting, struct fleet_query, link))) {
-        tier_of(shard)->late++;
+        query_note_late(query);
         query_give_up(query);
     }
 }

@@ -127,6 +127,28 @@ TEST_F(fleet, look_ups_that_a_slow_index_delayed_are_counted_as_late)
     serve_all(f);
 }
 
+/* The look-up waits for the pointer (|served| 0) or the record (2). */
+static void leave_slow_look_up(struct fleet_users *f, unsigned served)
+{
+    fetch_cold(f, "a.cl");
+    while (served-- > 0)
+        serve_one(f);
+    test_caller_cancel(&f->users.ann, 7);
+    fake_executor_fleet_slow(next_get(f));
+    assert_int_equal(test_caller_metric(&f->users.admin, "kiln_fleet_late_total"), 0);
+    serve_all(f);
+}
+
+TEST_F(fleet, look_ups_for_an_index_do_not_count_as_late_if_the_caller_has_left)
+{
+    leave_slow_look_up(f, 0);
+}
+
+TEST_F(fleet, look_ups_for_a_record_do_not_count_as_late_if_the_caller_has_left)
+{
+    leave_slow_look_up(f, 2);
+}
+
 TEST_F(fleet, after_a_slow_answer_nobody_waits)
 {
     fetch_cold(f, "a.cl");
