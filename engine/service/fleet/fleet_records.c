@@ -347,7 +347,8 @@ static void begin_reading(struct device *d)
         end_reading(d, /* failed= */ true);
 }
 
-/* Without an index, the records cannot be read again after a key was revoked. */
+/* After the keys have changed, needs neither an index nor packs, which a builder whose key was
+ * revoked may have damaged. */
 static void begin_dropping(struct device *d)
 {
     struct fleet_tier *tier = tier_of(d);
@@ -364,15 +365,16 @@ static void begin_dropping(struct device *d)
 static bool has_news(const struct device *d)
 {
     const struct shard *shard = d->shard;
-    return shard->index && (!digest_equal(&shard->pointer.sha256, &d->taken) ||
-                            d->taken_keys != tier_of(d)->keys_changes);
+    return shard->index && !digest_equal(&shard->pointer.sha256, &d->taken);
 }
 
-/* Returns whether the device must wait after a failure. Another index need not fail. */
+/* Returns whether the device must wait after a failure. Another index need not fail, and a revoked
+ * key must not wait. */
 static bool is_paused(const struct device *d, uint64_t now_ns)
 {
     const struct shard *shard = d->shard;
-    bool is_same = !shard->index || digest_equal(&shard->pointer.sha256, &d->index_sha256);
+    bool is_same = (!shard->index || digest_equal(&shard->pointer.sha256, &d->index_sha256)) &&
+                   d->keys_number == tier_of(d)->keys_changes;
     return d->failures > 0 && is_same && now_ns < d->retry_ns;
 }
 
@@ -390,7 +392,7 @@ static void tick_device(struct device *d, uint64_t now_ns)
     d->shard->asked_ns = now_ns; /* so its index is kept up to date */
     if (is_reading(d->records) || is_paused(d, now_ns) || !tuning_databases(d->records->engine))
         return;
-    if (!d->shard->index && d->taken_keys != tier_of(d)->keys_changes)
+    if (d->taken_keys != tier_of(d)->keys_changes)
         begin_dropping(d);
     else if (!tier_of(d)->is_broken && has_news(d))
         begin_reading(d);

@@ -579,6 +579,29 @@ TEST_F(records, records_of_a_revoked_key_are_removed)
     expect_shown(f, 2, "SolverA", true);
 }
 
+/* The builder whose key is revoked may write to the tree, too. */
+TEST_F(records, records_of_a_revoked_key_are_removed_although_a_pack_is_damaged)
+{
+    struct fleet_signer other = fleet_test_signer(2);
+    BUFFER_AUTO struct buffer whole = { 0 };
+    char path[512], id[FLEET_REVOKED_NAME_MAX];
+    fleet_test_trust(f->keys, &other, &(struct fleet_test_key){ "other", "gfx90a", false });
+    share(f, &other, 1, 0.5);
+    share(f, &f->signer, 2, 0.5);
+    compact(f);
+    become_reader(f);
+    want_device(f);
+    path_of_pack(f, path, &whole);
+    assert_int_equal(truncate(path, (off_t)whole.size - 1), 0);
+    fleet_revoked_name(other.key_id, id);
+    snprintf(path, sizeof(path), "%s/%s", f->keys, id);
+    must(fs_replace_file(path, bytes_of_text("revoked"), 0644, &f->err), f->err);
+    refresh(f);
+    expect_shown(f, 1, "SolverA", false);
+    expect_shown(f, 2, "SolverA", true);
+    assert_int_equal(metric(f, "wrong-bytes"), 1);
+}
+
 /* Then there is no index from which the records could be read again. */
 TEST_F(records, records_of_a_revoked_key_are_removed_if_it_signed_the_index)
 {
