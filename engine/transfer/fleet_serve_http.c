@@ -604,7 +604,7 @@ static enum kiln_code serve_requests(struct http_server *s, struct kiln_err *err
 }
 
 /* Serves until kilnd closes the socket. Does not complete the requests to the server that still run
- * then, because the process ends. */
+ * then, and frees only those of windows, because the process ends. */
 enum kiln_code fleet_serve_http(int socket, const struct fleet_source *source, struct kiln_err *err)
 {
     struct http_server server = { .socket = socket,
@@ -617,7 +617,8 @@ enum kiln_code fleet_serve_http(int socket, const struct fleet_source *source, s
         curl_multi_setopt(server.multi, CURLMOPT_MAX_HOST_CONNECTIONS, CONNECTIONS_MAX))
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for requests to the server");
     enum kiln_code rc = serve_requests(&server, err);
-    drop_windows(&server, UINT64_MAX);
+    LIST_EACH (&server.windows, struct fleet_window, link, window)
+        destroy_exchange((struct exchange *)(void *)window);
     curl_multi_cleanup(server.multi);
     store_credentials_wipe(&server.credentials);
     return rc;

@@ -327,6 +327,14 @@ TEST_F(http, a_read_that_fails_answers_all_its_requests)
 
 static void set_passed(uint64_t ns) { __atomic_store_n(&passed_ns, ns, __ATOMIC_RELAXED); }
 
+/* The sanitizers check that nothing of the read is left. */
+TEST_F(http, kilnd_may_close_the_socket_during_a_read)
+{
+    f->pause_at = 50;
+    ask(f, 0, 0, 20);
+    expect_content(f, 0, 0, 20);
+}
+
 /* The first read's connection hangs, so the second request needs a connection of its own. The
  * server answers it only when the first connection goes on. */
 TEST_F(http, a_request_does_not_wait_for_a_read_that_hangs)
