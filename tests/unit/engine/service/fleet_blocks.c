@@ -94,6 +94,18 @@ TEST_F(blocks, the_file_says_which_blocks_there_were)
     assert_string_equal(f->blocks.list[1].database_id, ID);
 }
 
+TEST_F(blocks, a_host_has_at_most_4096_blocks)
+{
+    struct fleet_block next = { .database_id = ID, .part = FLEET_BLOCKS_MAX };
+    uint64_t time = 0;
+    for (unsigned part = 0; part < FLEET_BLOCKS_MAX; part++)
+        note(f, part, 1, UINT64_MAX);
+    read_again(f);
+    assert_int_equal(f->blocks.count, FLEET_BLOCKS_MAX);
+    assert_int_equal(note(f, FLEET_BLOCKS_MAX - 1, 1, UINT64_MAX), UINT64_MAX);
+    assert_int_equal(fleet_blocks_note(&f->blocks, &next, 1000, &time, &f->err), KILN_FULL);
+}
+
 TEST_F(blocks, damaged_lines_are_left_out)
 {
     char path[512], text[512], hex[DIGEST_HEX_SIZE];
