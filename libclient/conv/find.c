@@ -311,8 +311,8 @@ static bool is_slower(const struct work_solver *s, const struct work_solver *bes
 }
 
 /* Measures the plan that the job uses, unless a solver was measured with its config.  Keeps the
- * plan if no solver is faster, or if it could not be measured.  The solver of generic kernels is
- * not among the problem's solvers. */
+ * plan if no solver is faster, or if it could not be measured.  Generic kernels, whose solver is
+ * not among the problem's solvers, must be measured: they are not kept without a reason. */
 static enum kiln_code judge_incumbent(struct work *work, struct kiln_err *err)
 {
     struct kiln_plan *plan = work->incumbent;
@@ -331,7 +331,7 @@ static enum kiln_code judge_incumbent(struct work *work, struct kiln_err *err)
     *s = (struct work_solver){ .solution = same ? same->solution : generic, .plan = plan };
     snprintf(s->config, sizeof(s->config), "%s", kiln_plan_config(plan));
     enum kiln_code rc = measure_plan(work, s, err);
-    if (!rc && !is_slower(s, best))
+    if (!rc && !is_slower(s, best) && (same || s->state == KILN_CONV_TIMED))
         work->result->plan = kiln_plan_ref(plan);
     free(s);
     return rc;

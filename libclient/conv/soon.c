@@ -630,6 +630,21 @@ static enum kiln_code get_plan(struct work *work, bool will_improve, struct kiln
     return rc ? kiln_fail(err, rc, "%s", why.text) : KILN_OK;
 }
 
+/* Replaces a generic plan, because nothing will replace it later.  Keeps the plan if there is no
+ * other one, for example on a host without a compiler. */
+static void replace_generic(struct work *work)
+{
+    struct kiln_err ignored = KILN_ERR_INIT;
+    struct kiln_plan *generic = work->result->plan;
+    if (kiln_plan_source(generic) != KILN_PLAN_GENERIC)
+        return;
+    work->result->plan = NULL;
+    if (get_plan(work, /* will_improve= */ false, &ignored))
+        work->result->plan = generic;
+    else
+        kiln_plan_unref(generic);
+}
+
 static enum kiln_code add_entry(struct work *work, struct kiln_err *err)
 {
     const struct kiln_plan *plan = work->result->plan;
@@ -691,9 +706,11 @@ enum kiln_code soon_find(struct work *work, struct kiln_err *err)
     if (is_watched)
         rc = watch_problem(s, work, err);
     if (!rc && !work->result->plan)
-        rc = get_plan(work, is_watched && budget_ms > 0, err);
-    if (!rc && is_watched && watch_problem(s, work, untuned))
+        rc = get_plan(work, is_watched && s->pace.ms_per_s > 0, err);
+    if (!rc && is_watched && watch_problem(s, work, untuned)) {
         (void)kiln_while(untuned, "this plan is final");
+        replace_generic(work);
+    }
     return rc ? rc : add_entry(work, err);
 }
 

@@ -242,9 +242,11 @@ TEST_F(soon, only_a_plan_that_will_be_improved_may_be_generic)
     f->options.frozen = 0;
     test_setenv("KILN_SOON_BUDGET", "0");
     must(conv_find(f), f->err);
+    test_setenv("KILN_SOON_BUDGET", "1000"); /* too late: the client has no thread */
+    f->problem.n++;
+    must(conv_find(f), f->err);
     assert_int_equal(f->generic_plans, 0);
 
-    test_setenv("KILN_SOON_BUDGET", "1000");
     reopen(f);
     must(conv_find(f), f->err);
     wait_until("the end of tuning", is_tuned, f);
@@ -258,6 +260,16 @@ TEST_F(soon, a_generic_plan_is_replaced_by_a_faster_solver)
     must(conv_find(f), f->err);
     assert_string_equal(solver_in(f), "ConvGeneric");
     assert_int_equal(kiln_plan_source(kiln_conv_result_plan(f->result)), KILN_PLAN_GENERIC);
+    wait_until("the end of tuning", is_tuned, f);
+    assert_string_equal(solver_in(f), "ConvBetter");
+}
+
+TEST_F(soon, a_generic_plan_that_cannot_be_measured_is_replaced)
+{
+    static const struct conv_solver generic = { .name = "ConvGeneric", .kernel = "broken 1" };
+    f->generic = &generic;
+    must(conv_find(f), f->err);
+    assert_string_equal(solver_in(f), "ConvGeneric");
     wait_until("the end of tuning", is_tuned, f);
     assert_string_equal(solver_in(f), "ConvBetter");
 }
@@ -375,7 +387,9 @@ TEST_F(soon, a_client_can_be_closed_while_its_thread_waits_for_an_answer)
 
 TEST_F(soon, plans_beyond_the_maximum_number_of_problems_are_final)
 {
-    test_setenv("KILN_SOON_BUDGET", "0");
+    static const struct conv_solver generic = { .name = "ConvGeneric", .kernel = "right 2" };
+    f->generic = &generic;
+    f->is_found_elsewhere = true; /* the thread measures nothing */
     for (uint32_t n = 1; n <= 4096; n++) {
         f->problem.n = n;
         must(conv_find(f), f->err);
