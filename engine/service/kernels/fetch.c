@@ -148,7 +148,7 @@ bool fetch_at_hand(struct engine *e, const struct fetch_options *options,
                    struct fetch_ticket *ticket, struct digest *ret_key,
                    struct fetch_result *ret_result)
 {
-    e->stats.fetches += !ticket->is_rtc;
+    e->stats.fetches += !ticket->is_rtc && !ticket->is_trial;
     bool has_key = !options->job || options->job->is_program;
     *ret_key = has_key ? options->key : kernel_key(options->job, &options->tc->identity);
     ticket->began_ns = metrics_hot_begins(&e->metrics);
@@ -190,7 +190,7 @@ void fetch_cancel(struct engine *e, struct fetch_ticket *ticket)
     if (!f)
         return;
     inflight_detach(ticket);
-    e->stats.cancelled++;
+    e->stats.cancelled += !ticket->is_trial;
     if (!list_is_empty(&f->tickets))
         return;
     if (f->stage == FLEET)

@@ -32,6 +32,7 @@ struct fetch_ticket {
     /* the look-up is for a compile that a client does itself; such look-ups are counted
      * separately */
     bool is_rtc;
+    bool is_trial;  /* the caller goes on without the kernel: count the fetch only if it is a hit */
     uint64_t batch; /* 0: no batch. Several hits of one kernel in a batch count as one */
     /* Called with the result, but not before the function to which the ticket was passed has
      * returned. */

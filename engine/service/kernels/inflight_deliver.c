@@ -68,6 +68,9 @@ void inflight_count_result(struct engine *e, const struct fetch_result *r,
         count_rtc(e, r, ticket);
         return;
     }
+    if (r->err.code && ticket->is_trial)
+        return;
+    e->stats.fetches += ticket->is_trial;
     if (r->err.code || r->tier == TIER_COMPILED) {
         count_miss(e, r, ticket);
         return;

@@ -61,6 +61,7 @@ static inline void inflight_account_hit(struct engine *e, struct object *object,
 static inline void inflight_count_hit(struct engine *e, const struct fetch_result *r,
                                       const struct fetch_ticket *ticket)
 {
+    e->stats.fetches += ticket->is_trial;
     e->stats.hits_hot += !ticket->is_rtc;
     inflight_account_hit(e, r->object, LOOKUP_HOT, ticket);
     recency_touch(e, &r->key);

@@ -276,6 +276,7 @@ static enum kiln_code begin_part(struct plan_request *rq, uint32_t index, bool *
     part->ticket.uid = rq->base.caller->uid;
     part->ticket.priority = rq->priority;
     part->ticket.no_object = rq->result_options.no_object;
+    part->ticket.is_trial = rq->trial != PLAN_CHOSEN;
     part->ticket.ready = part_ready;
     struct fetch_result result;
     if (begin_fetch(rq, &p, &name, part, &result))

@@ -105,6 +105,24 @@ TEST_F(plan, without_stored_generic_kernels_the_chosen_ones_are_compiled)
     assert_chosen(&f->ann);
 }
 
+/* Metrics count each kernel of the plan once, however many plans are tried. */
+TEST_F(plan, only_the_kernels_of_the_plan_are_counted)
+{
+    begin_plan(&f->ann, 12, PLAN_GENERIC, "");
+    unsigned compiled = compile_all(f);
+    assert_true(compiled > 0);
+    assert_int_equal(users_stat(f, "fetches"), compiled);
+    assert_int_equal(users_stat(f, "misses"), compiled);
+
+    store_generic(f);
+    begin_plan(&f->ann, 13, PLAN_GENERIC, "");
+    assert_int_equal(compile_all(f), 0);
+    assert_generic(&f->ann);
+    assert_int_equal(users_stat(f, "fetches"), compiled + 2);
+    assert_int_equal(users_stat(f, "misses"), compiled + 1);
+    assert_int_equal(users_stat(f, "hits.hot"), 1);
+}
+
 TEST_F(plan, a_solver_that_the_client_names_is_compiled)
 {
     store_generic(f);
