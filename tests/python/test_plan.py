@@ -142,10 +142,10 @@ def test_a_frozen_plan_is_final(client, opencl, problem):
     assert soon.plan.source == kiln.PlanSource.HEURISTIC
 
 
-def test_generic_kernels_stand_in_for_others(client, opencl, problem):
-    client.plan(problem, opencl.target, solver="ConvGeneric", objects=False)
+def test_generic_kernels_stand_in_for_others(client, compiler, problem):
+    client.plan(problem, TARGET, solver="ConvGeneric", objects=False)
     wider = dataclasses.replace(problem, k=problem.k + 1)
-    plan = client.plan(wider, opencl.target, generic=True)
+    plan = client.plan(wider, TARGET, generic=True)
     assert (plan.solver, plan.source) == ("ConvGeneric", kiln.PlanSource.GENERIC)
 
 

@@ -163,6 +163,7 @@ TEST_F(solver, the_kernels_division_is_exact)
             if (multiple > 0)
                 assert_int_equal(quotient(k, multiple - 1), (multiple - 1) / widths[i]);
         }
+        assert_int_equal(quotient(k, INT32_MAX), INT32_MAX / widths[i]);
     }
 }
 
