@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define ALIGNMENT 16 /* bytes; what kiln_run_launch_native requires of each tensor */
+#define SYMINT_MIN (-((int64_t)1 << 62))
 
 /* Does not touch the key's words, which are most of a call's size. */
 void call_begin(struct call *call, const struct kiln_torch_operators *operators)
@@ -41,12 +42,20 @@ static size_t take_list(const struct pytorch *torch, uint64_t value, uint64_t *r
     return count;
 }
 
+/* A c10::SymInt takes smaller numbers for pointers.  PyTorch rejects this one, too. */
+static int64_t to_symint(uint64_t value)
+{
+    int64_t number = (int64_t)value;
+    return number < SYMINT_MIN ? SYMINT_MIN : number;
+}
+
 static struct list take_ints(const struct pytorch *torch, uint64_t value)
 {
     struct list list;
     uint64_t items[LIST_MAX];
     list.count = take_list(torch, value, items);
-    memcpy(list.of, items, list.count * sizeof(items[0]));
+    for (size_t i = 0; i < list.count; i++)
+        list.of[i] = to_symint(items[i]);
     return list;
 }
 
@@ -59,7 +68,7 @@ static void read_rest(struct call *call, const uint64_t *stack)
     call->dilation = take_ints(torch, stack[2]);
     call->transposed = (bool)(stack[3] & 1);
     call->output_padding = take_ints(torch, stack[4]);
-    call->groups = (int64_t)stack[5];
+    call->groups = to_symint(stack[5]);
 }
 
 /* Reads the bias.  aten::conv2d and others pass an undefined tensor instead of none. */

@@ -382,6 +382,13 @@ def test_what_is_decided_does_not_pass_through_python(fake, x, w, monkeypatch):
     assert fake.native_launches == 3 and fake.operators.errors == []
 
 
+@pytest.mark.parametrize("wrong", [{"padding": -2**63}, {"stride": -2**63},
+                                   {"groups": -2**62 - 1}], ids=lambda wrong: next(iter(wrong)))
+def test_the_smallest_integers_are_an_error_as_in_pytorch(fake, x, w, wrong):
+    with pytest.raises(RuntimeError):
+        F.conv2d(x, w, **wrong)
+
+
 def test_an_exception_of_pythons_operator_keeps_its_type(fake, x, w, monkeypatch):
     class Stop(BaseException):
         pass

@@ -202,6 +202,13 @@ static int fake_precision(const void *flags, int backend, int operation)
 
 /* ---- operators ---- */
 
+/* PyTorch would follow a smaller number as a pointer. */
+static void assert_numbers(struct ints ints)
+{
+    for (size_t i = 0; i < ints.count; i++)
+        assert_true(ints.of[i] >= -((int64_t)1 << 62));
+}
+
 static void run_operator(uint64_t keys)
 {
     if (fake_pytorch.throws) {
@@ -226,7 +233,9 @@ static struct returned fake_convolution(uint64_t keys, tensor_handle x, tensor_h
                                         struct ints output_padding, const int64_t *groups)
 {
     assert_true(stride.count == 2 && padding.count == 2 && dilation.count == 2);
-    assert_true(output_padding.count == 2 && tensor_of(x) && tensor_of(w) && *groups > 0);
+    assert_true(output_padding.count == 2 && tensor_of(x) && tensor_of(w));
+    assert_numbers(padding);
+    assert_numbers((struct ints){ groups, 1 });
     assert_true(!bias->exists || bias->tensor);
     (void)transposed;
     run_operator(keys);

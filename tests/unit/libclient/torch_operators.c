@@ -305,6 +305,14 @@ TEST_F(torch_operators, a_tensor_with_more_dimensions_is_never_remembered)
     assert_false(fake_pytorch.was_remembered);
 }
 
+TEST_F(torch_operators, numbers_that_pytorch_would_take_for_pointers_are_replaced)
+{
+    f->remembers = false;
+    fake_forward((struct fake_call){ .padding = INT64_MIN });
+    fake_forward((struct fake_call){ .groups = -((int64_t)1 << 62) - 1 });
+    assert_int_equal(f->asked, 2);
+}
+
 TEST_F(torch_operators, calls_beyond_a_full_table_are_asked)
 {
     f->first = by_original();
