@@ -110,10 +110,35 @@ static void forward_by(struct call *call, uint64_t keys)
     call->made[0] = handle_of(torch, made.of[0]);
 }
 
+struct guard {
+    const struct pytorch *torch;
+    void *guard;
+};
+
+static void release_guard(struct guard *guard)
+{
+    if (guard->guard)
+        (void)guard->torch->guard_delete(guard->guard);
+}
+
+/* Makes the device of the call's tensors current, as PyTorch's kernel of convolution_backward for
+ * GPUs does.  The kernel for every device, which the operators call instead, does not, and cuDNN
+ * would run on the device that is current. */
+static struct guard guard_device(const struct call *call)
+{
+    struct guard guard = { .torch = &call->operators->torch };
+    int32_t device;
+    if (guard.torch->device_index(call->tensors[0], &device) == 0 && device >= 0 &&
+        guard.torch->guard_new(device, &guard.guard))
+        guard.guard = NULL;
+    return guard;
+}
+
 static void backward_by(struct call *call, uint64_t keys, struct mask mask)
 {
     const struct pytorch *torch = &call->operators->torch;
     const struct maybe_ints bias_sizes = { ints_of(&call->bias_sizes), call->has_bias_sizes };
+    struct guard guard __attribute__((cleanup(release_guard))) = guard_device(call);
     struct returned made = torch->convolution_backward(
         keys, call->tensors[0], call->tensors[1], call->tensors[2], bias_sizes,
         ints_of(&call->stride), ints_of(&call->padding), ints_of(&call->dilation), call->transposed,

@@ -14,6 +14,7 @@ For comparison, measures PyTorch's own convolution of the same, smallest sizes, 
 computes on the CPU. All ways take turns. A time is the CPU time of a call in the fastest of REPEATS
 (20) loops of 2000 calls.
 """
+import contextlib
 import ctypes
 import sys
 import time
@@ -45,6 +46,9 @@ class NoGpu:
 
     def is_capturing(self):
         return False
+
+    def on_device(self, index):
+        return contextlib.nullcontext()
 
 
 def nothing():

@@ -84,9 +84,15 @@ class FakeAccelerator:
         self.launch_error = self.load_error = None
         self.records, self.answers_at_once = {}, False
         self.streams, self.current = [], threading.local()
-        self.runs, self.native_launches = [], 0
+        self.runs, self.native_launches, self.devices = [], 0, []
         self._functions = (_native._Launch(self.native_launch), _native._Stream(self.native_stream))
         self.operators = Operators(self, "CPU")
+
+    @contextlib.contextmanager
+    def on_device(self, index):
+        self.devices.append(index)
+        yield
+        self.devices.append("left")
 
     def native_functions(self):
         return tuple(ctypes.cast(f, ctypes.c_void_p).value for f in self._functions)
@@ -182,7 +188,7 @@ def fake(request, monkeypatch):
     fresh.__dict__.update(asked=[], batches=[], loads=0, launches=0, kiln_us=5.0, workspace=64,
                           capturing=False, is_wrong=False, is_wrong_tile=False, is_idle=False,
                           launch_error=None, load_error=None, records={}, answers_at_once=False,
-                          streams=[], current=threading.local(), native_launches=0)
+                          streams=[], current=threading.local(), native_launches=0, devices=[])
     monkeypatch.setattr(_choice, "names_of_plan", lambda plan: ("FakeSolver", "1", "code"))
     monkeypatch.setattr(_operators, "RECALL_WAIT_S", 0.01)
     operators._recall_wait_s = 0.01
@@ -387,6 +393,14 @@ def test_what_is_decided_does_not_pass_through_python(fake, x, w, monkeypatch):
 def test_the_smallest_integers_are_an_error_as_in_pytorch(fake, x, w, wrong):
     with pytest.raises(RuntimeError):
         F.conv2d(x, w, **wrong)
+
+
+def test_pytorchs_gradients_run_on_the_tensors_device(fake, x, w, monkeypatch):
+    seen = []
+    monkeypatch.setattr(fake.operators, "_any_backward", lambda dy, *rest: seen.append(
+        list(fake.devices)) or (None, None, None))
+    fake.operators._backward(torch.empty(1), x, w)
+    assert seen == [[None]] and fake.devices == [None, "left"]
 
 
 def test_an_exception_of_pythons_operator_keeps_its_type(fake, x, w, monkeypatch):

@@ -159,6 +159,20 @@ static int fake_list_delete(void *list)
     return 0;
 }
 
+static int fake_guard_new(int32_t device_index, void **ret_guard)
+{
+    fake_pytorch.device = device_index;
+    *ret_guard = &fake_pytorch.device;
+    return 0;
+}
+
+static int fake_guard_delete(void *guard)
+{
+    assert_ptr_equal(guard, &fake_pytorch.device);
+    fake_pytorch.device = 0;
+    return 0;
+}
+
 /* ---- registration and flags ---- */
 
 static int fake_library_new(const char *namespace, const char *key, const char *file, uint32_t line,
@@ -253,6 +267,7 @@ static struct returned fake_convolution_backward(uint64_t keys, tensor_handle dy
     assert_true(!bias_sizes.exists || bias_sizes.ints.of[0] == 4);
     assert_true(stride.count + padding.count + dilation.count + output_padding.count == 8);
     (void)transposed;
+    assert_int_equal(fake_pytorch.device, 3);
     struct returned made = { { NULL } };
     fake_pytorch.mask = 0;
     for (int i = 0; i < 3; i++) {

@@ -37,6 +37,7 @@ struct fake_pytorch {
     bool has_thrown, was_remembered;
     _Atomic int originals; /* calls of PyTorch's own operators */
     int mask, added;
+    int device;                  /* the current one */
     _Atomic(void *) operands[3]; /* memory of the last call's first tensors */
 };
 

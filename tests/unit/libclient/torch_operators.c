@@ -69,6 +69,7 @@ TEAR_DOWN(tear_down)
     assert_int_equal(fake_pytorch.handles, 0); /* neither leaked nor deleted twice */
     assert_int_equal(fake_pytorch.tensors, 0);
     assert_int_equal(fake_pytorch.lists, 0);
+    assert_int_equal(fake_pytorch.device, 0);
     assert_false(fake_pytorch.is_installed);
 }
 
@@ -264,7 +265,7 @@ TEST_F(torch_operators, both_gradients_are_launched_and_the_bias_gradient_is_pyt
     assert_counts(f->second, 1, 0);
 }
 
-TEST_F(torch_operators, a_gradient_that_is_pytorchs_is_computed_there)
+TEST_F(torch_operators, a_gradient_that_is_pytorchs_is_computed_there_on_the_tensors_device)
 {
     f->first = by_kiln();
     f->second = by_original();

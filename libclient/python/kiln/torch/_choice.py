@@ -3,7 +3,7 @@
 import enum
 import math
 import threading
-from typing import Any, Callable, List, Optional, Protocol, Tuple, Union
+from typing import Any, Callable, ContextManager, List, Optional, Protocol, Tuple, Union
 
 import torch
 
@@ -56,6 +56,9 @@ class Accelerator(Protocol):
 
     def stream(self, index: int) -> int:
         """Returns the pointer of the current stream, which is 0 for the default stream."""
+
+    def on_device(self, index: Optional[int]) -> ContextManager[Any]:
+        """Returns a context in which the device is the current one."""
 
     def native_functions(self) -> Tuple[Optional[int], Optional[int]]:
         """Returns the addresses of the functions with which the C operators launch and find the

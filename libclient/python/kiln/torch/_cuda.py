@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """PyTorch's GPUs, CUDA or ROCm, and kilnd's plans for them."""
+import contextlib
 import ctypes
 import hashlib
 import os
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, ContextManager, Dict, List, Optional, Tuple
 
 import torch
 
@@ -21,6 +22,7 @@ LAUNCHES_MAX = 20
 # Number of cycles that the GPU waits before a round of launches. Meanwhile, Python enqueues the
 # launches, so that Python's own time does not count.
 SLEEP_CYCLES = 120_000  # for each launch; 60 us at 2 GHz
+_NOTHING = contextlib.nullcontext()
 
 
 class Cuda:
@@ -74,6 +76,12 @@ class Cuda:
 
     def stream(self, index: int) -> int:
         return self._raw_stream(index)
+
+    def on_device(self, index: Optional[int]) -> ContextManager[Any]:
+        if index is None or index == torch.cuda.current_device():
+            return _NOTHING
+        changed: ContextManager[Any] = torch.cuda.device(index)
+        return changed
 
     def native_functions(self) -> Tuple[Optional[int], Optional[int]]:
         """Returns the addresses of the functions that the C operators launch with, and get the

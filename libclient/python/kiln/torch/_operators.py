@@ -91,7 +91,7 @@ class Operators:
         self._accelerator = accelerator
         self._recall_wait_s = RECALL_WAIT_S  # 0 after the first wait in vain
         self._dispatch_key = dispatch_key
-        self._forward, self._backward = (_original(name) for name in OPERATORS)
+        self._forward, self._any_backward = (_original(name) for name in OPERATORS)
         self._library: Optional[Any] = None
         self._native = native
         self.language = "Python" if native is None else "C"
@@ -246,8 +246,7 @@ class Operators:
             for choice in choices:
                 if choice is not None:
                     choice.python_calls[1] += 1
-            both: Result = self._backward(dy, x, w, bias_sizes, *rest, output_mask)
-            return both
+            return self._backward(dy, x, w, bias_sizes, *rest, output_mask)
         dx = dw = None
         if of_x is not None and (of_x.state is KILN or _postpones(of_x)):
             dx = self._compute(of_x, dy, w)
@@ -258,8 +257,7 @@ class Operators:
             return dx, dw, None
 
         def original(dy: Tensor, x: Tensor, w: Tensor, mask: Sequence[bool]) -> Result:
-            result: Result = self._backward(dy, x, w, bias_sizes, *rest, mask)
-            return result
+            return self._backward(dy, x, w, bias_sizes, *rest, mask)
 
         made = original(dy, x, w, left)
         for i, operands in enumerate(((dy, w), (dy, x))):
@@ -305,6 +303,14 @@ class Operators:
                 self._note(error)
 
     # ---- calls of the original ----
+
+    def _backward(self, dy: Tensor, *rest: Any) -> Result:
+        """Makes the gradient's device current, as PyTorch's kernel of this operator for GPUs does.
+        Its kernel for every device, which runs here, does not, and cuDNN would run on the device
+        that is current."""
+        with self._accelerator.on_device(dy.device.index):
+            made: Result = self._any_backward(dy, *rest)
+        return made
 
     def _convolve(self, choice: Optional[Choice], x: Tensor, w: Tensor, bias: Optional[Tensor],
                   rest: Key) -> Tensor:
