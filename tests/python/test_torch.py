@@ -3,11 +3,14 @@
 import contextlib
 import ctypes
 import dataclasses
+import gc
+import os
 import struct
 import subprocess
 import sys
 import threading
 import types
+import weakref
 
 import pytest
 
@@ -473,6 +476,63 @@ def test_without_libkiln_torch_pythons_operators_are_used(fake, monkeypatch):
     monkeypatch.setattr(_native, "NAME", "libkiln-missing.so.0")
     fake.operators.stop()
     assert "cannot load libkiln-missing.so.0" in _operators.make_operators(fake, "CPU").language
+
+
+@pytest.mark.parametrize("error", [AttributeError, OSError, MemoryError])
+def test_no_error_of_the_c_operators_fails_install(fake, monkeypatch, error):
+    def fail(*rest):
+        raise error("DispatchKeySet")
+
+    fake.operators.stop()
+    monkeypatch.setattr(_native, "_check", fail)
+    operators = _operators.make_operators(fake, "CPU")
+    assert operators._native is None
+    assert f"unavailable: {error.__name__}: DispatchKeySet" in operators.language
+
+
+def test_if_pytorch_refuses_the_c_operators_python_runs(fake, x, w, monkeypatch):
+    in_c(fake)
+    fake.operators.stop()
+    language = fake.operators.language
+
+    def fail():
+        raise RuntimeError("refused")
+
+    monkeypatch.setattr(fake.operators._native, "start", fail)
+    fake.operators.start()
+    assert "RuntimeError: refused" in fake.operators.language
+    fake.operators.language = language
+    learn(fake, simple, x, w)
+    assert fake.launches > 0
+
+
+def test_nothing_that_c_operators_use_is_freed(fake):
+    in_c(fake)
+    fake.operators.stop()
+    operators = weakref.ref(_operators.make_operators(fake, "CPU"))
+    gc.collect()
+    assert operators() is not None
+
+
+REPLACE = """
+import torch, kiln.torch, test_torch
+theirs = torch.library.Library("aten", "IMPL")
+theirs.impl("convolution_backward", lambda *rest: None, "CPU")
+fake = test_torch.FakeAccelerator()
+fake.operators._native = test_torch.make_native(fake)
+fake.operators.start()
+assert fake.operators._native is not None
+"""
+
+
+def test_operators_in_c_replace_an_operator_without_a_warning(fake):
+    in_c(fake)
+    tests = os.path.dirname(os.path.abspath(__file__))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(
+        [tests, os.environ.get("PYTHONPATH", "")])}
+    done = subprocess.run([sys.executable, "-c", REPLACE], env=environment, timeout=IMPORT_MAX_S,
+                          stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 0 and "Overriding" not in done.stderr, done.stderr
 
 
 def test_a_pytorch_without_the_functions_uses_pythons_operators(fake, monkeypatch):

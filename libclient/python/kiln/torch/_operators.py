@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Replaces PyTorch's convolution operators below autograd, at one dispatch key."""
+import ctypes
 import warnings
 from functools import partial
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
@@ -101,15 +102,29 @@ class Operators:
     def start(self) -> None:
         if self._library is not None:
             return
+        # Also for operators in C: PyTorch warns only once that an operator of its own is replaced,
+        # and the warning can be suppressed here only.
+        self._library = self._register(self._dispatch_key)
+        if self._native is None:
+            return
+        self._library = None
+        asked = self._register(ASKED)
+        try:
+            self._native.start()
+            self._library = asked
+        except Exception as error:
+            self._native = None
+            self.language = _without_native(error)
+            self._library = self._register(self._dispatch_key)
+
+    def _register(self, dispatch_key: str) -> Any:
+        """Installs Python's operators, for as long as the returned object exists."""
         library = torch.library.Library("aten", "IMPL")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # replacing an operator is what is wanted here
             for name in OPERATORS:
-                library.impl(name, getattr(self, name),
-                             self._dispatch_key if self._native is None else ASKED)
-            if self._native is not None:
-                self._native.start()
-        self._library = library
+                library.impl(name, getattr(self, name), dispatch_key)
+        return library
 
     def stop(self) -> None:
         """Makes PyTorch's operators run again without passing through Python."""
@@ -343,11 +358,20 @@ def make_operators(accelerator: Accelerator, dispatch_key: str) -> Operators:
         native = Native(dispatch_key, OPERATORS, accelerator.native_functions)
         if native.flags() != _flags():
             raise Unavailable("the C operators misread PyTorch's flags")
-    except Unavailable as error:
+    except Exception as error:
         operators = Operators(accelerator, dispatch_key)
-        operators.language = f"Python, because the C operators are unavailable: {error}"
+        operators.language = _without_native(error)
         return operators
-    return Operators(accelerator, dispatch_key, native)
+    operators = Operators(accelerator, dispatch_key, native)
+    # At exit, PyTorch's threads may still run the operators in C, which use the loaded plans. So
+    # nothing of this is ever freed.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(operators))
+    return operators
+
+
+def _without_native(error: Exception) -> str:
+    kind = "" if isinstance(error, Unavailable) else f"{type(error).__name__}: "
+    return f"Python, because the C operators are unavailable: {kind}{error}"
 
 
 def _postpones(choice: Choice) -> bool:
