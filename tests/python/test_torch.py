@@ -455,17 +455,19 @@ def test_calls_in_c_hold_no_reference_to_a_tensor(fake, x, w, kiln_us):
     assert fake.native_launches == (6 if kiln_us == 5.0 else 0)
 
 
-@pytest.mark.parametrize("version, machine, wish, reason", [
-    ("2.11.0", "x86_64", "", "not tested with PyTorch 2.11.0"),
-    ("2.140.0", "x86_64", "", "not tested with PyTorch 2.140.0"),
-    ("2.14.1", "aarch64", "", "not tested on aarch64"),
-    ("2.14.1", "x86_64", "python", "KILN_TORCH_OPERATOR is 'python'")])
-def test_where_the_c_operators_were_not_tested_python_runs(fake, monkeypatch, version, machine,
+@pytest.mark.parametrize("version, key, machine, wish, reason", [
+    ("2.14.1", "CUDA", "x86_64", "", "not tested with PyTorch 2.14.1 on CUDA"),
+    ("2.11.0", "CPU", "x86_64", "", "not tested with PyTorch 2.11.0 on CPU"),
+    ("2.140.0", "CPU", "x86_64", "", "not tested with PyTorch 2.140.0 on CPU"),
+    ("2.14.0a0+git1", "CPU", "x86_64", "", "not tested with PyTorch 2.14.0a0+git1 on CPU"),
+    ("2.14.1", "CPU", "aarch64", "", "not tested on aarch64"),
+    ("2.14.1", "CPU", "x86_64", "python", "KILN_TORCH_OPERATOR is 'python'")])
+def test_where_the_c_operators_were_not_tested_python_runs(fake, monkeypatch, version, key, machine,
                                                            wish, reason):
     monkeypatch.setattr(torch, "__version__", version)
     monkeypatch.setattr(_native.platform, "machine", lambda: machine)
     monkeypatch.setenv("KILN_TORCH_OPERATOR", wish)
-    operators = _operators.make_operators(fake, "CPU")
+    operators = _operators.make_operators(fake, key)
     assert operators._native is None and reason in operators.language
     monkeypatch.setattr(kiln.torch, "_replaced", operators)
     assert f"operators: {operators.language}" in kiln.torch.report()

@@ -3,6 +3,7 @@
 import ctypes
 import os
 import platform
+import re
 import threading
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional, Protocol, Sequence, Tuple
@@ -14,8 +15,9 @@ from .._library import load_beside
 NAME = "libkiln-torch.so.0"
 VARIABLE = "KILN_TORCH_OPERATOR"
 # The operators call C++ functions of PyTorch. Their names contain the types of their parameters,
-# but not how these types are stored. So a version is used only after it was tested.
-TESTED = ("2.14",)
+# but not how these types are stored, and a mistake ends the process. So a version is used without
+# being asked for only after it was tested at this dispatch key. None was tested on a GPU yet.
+TESTED = {"CPU": ("2.14",)}
 DIMENSIONS_MAX = 5
 # Two dispatch keys of devices that do not exist. A call that the C operators do not run is sent to
 # Python's operators, or to PyTorch's own, as if its tensors were on such a device. So exceptions
@@ -130,15 +132,23 @@ def _key_set(name: str) -> int:
     return int(torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, name)).raw_repr())
 
 
-def _check(names: Sequence[str]) -> None:
+def _is_tested(dispatch_key: str) -> bool:
+    """Returns whether the C operators were tested at the key, with this release of PyTorch. What
+    comes before a release, such as 2.14.0a0, does not count."""
+    release = re.match(r"(\d+\.\d+)\.\d+(\+|$)", torch.__version__)
+    return release is not None and release[1] in TESTED.get(dispatch_key, ())
+
+
+def _check(dispatch_key: str, names: Sequence[str]) -> None:
     """Raises Unavailable where the C operators were not tested."""
     wish = os.environ.get(VARIABLE, "")
     if wish == "python":
         raise Unavailable(f"{VARIABLE} is 'python'")
     if platform.machine() != "x86_64":
         raise Unavailable(f"not tested on {platform.machine()}")
-    if wish != "c" and not torch.__version__.startswith(tuple(f"{v}." for v in TESTED)):
-        raise Unavailable(f"not tested with PyTorch {torch.__version__}; {VARIABLE}=c tries it")
+    if wish != "c" and not _is_tested(dispatch_key):
+        raise Unavailable(f"not tested with PyTorch {torch.__version__} on {dispatch_key}; "
+                          f"{VARIABLE}=c tries them")
     for name in names:  # both keys must lead to PyTorch's own functions
         for key in (ASKED, ORIGINAL):
             if torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", key):
@@ -166,7 +176,7 @@ class Native:
         """|names| are the operators. |functions_of| returns the addresses of
         kiln_run_launch_native(), and of a function int (int32_t device, void **ret_stream). Raises
         Unavailable."""
-        _check(names)
+        _check(dispatch_key, names)
         launch, stream = functions_of()
         if not launch or not stream:
             raise Unavailable("the functions for launches or streams are missing")
