@@ -228,12 +228,21 @@ static void report_end(struct engine *e, const struct fleet_access *get)
 {
     char text[FLEET_FILE_NAME_MAX + 160];
     bool is_stopping = e->draining && get->end == FLEET_END_STOPPED;
+    bool is_without_list = get->is_list && get->end != FLEET_END_BUSY;
     if (get->end == FLEET_END_DONE || get->end == FLEET_END_EXISTS ||
-        get->end == FLEET_END_ABSENT || is_stopping || get->is_list)
+        get->end == FLEET_END_ABSENT || is_stopping || is_without_list)
         return; /* without a list, records are requested one by one */
     snprintf(text, sizeof(text), "cannot %s '%s' of the fleet's tree: %s",
              get->is_put ? "add" : "read", get->name, fleet_end_text(get->end));
     fleet_report_error(e, text);
+}
+
+/* Returns whether the end shows that the store fails. The end of a list does not: the store may
+ * have no lists, or need too long for one, and still answer the requests for records that follow.
+ */
+static bool is_failure(const struct engine *e, const struct fleet_access *get)
+{
+    return !is_answer(get->end) && !get->is_list && !e->draining;
 }
 
 bool fleet_access_ended(struct engine *e, const struct fleet_access *get)
@@ -244,7 +253,7 @@ bool fleet_access_ended(struct engine *e, const struct fleet_access *get)
     report_end(e, get);
     if (get->end == FLEET_END_BUSY)
         obey_busy_store(e, get->wait_s);
-    else if (!is_answer(get->end) && !e->draining)
+    else if (is_failure(e, get))
         break_tier(e, PAUSE_MIN_NS);
     else if (is_answer(get->end) && may_repair(tier, get))
         repair_tier(tier);

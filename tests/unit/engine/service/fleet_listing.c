@@ -215,12 +215,35 @@ TEST_F(listing, all_records_are_requested_once_more_when_the_time_is_over)
     end_all(f);
 }
 
-TEST_F(listing, a_store_that_fails_during_a_list_ends_all_waits)
+TEST_F(listing, a_list_that_times_out_does_not_mean_that_the_store_fails)
+{
+    lose_leases(f, 10);
+    pass_time(f, 2);
+    end_access(f, FLEET_END_TIMED_OUT);
+    assert_true(fleet_tier_is_up(f->users.engine.engine->fleet));
+    assert_false(is_compiling(f));
+    expect_single_requests(f, 10);
+}
+
+TEST_F(listing, a_store_that_also_fails_after_a_list_ends_all_waits)
 {
     lose_leases(f, 10);
     pass_time(f, 2);
     end_access(f, FLEET_END_BROKEN);
+    end_access(f, FLEET_END_BROKEN);
+    assert_false(fleet_tier_is_up(f->users.engine.engine->fleet));
+    assert_says(f->users.engine.engine->fleet->last_error, "the store failed");
+    assert_true(is_compiling(f));
+    end_all(f);
+}
+
+TEST_F(listing, a_store_that_asks_for_fewer_requests_gets_no_others)
+{
+    lose_leases(f, 10);
+    pass_time(f, 2);
+    end_access(f, FLEET_END_BUSY);
     assert_null(next_access(f));
+    assert_says(f->users.engine.engine->fleet->last_error, "fewer requests");
     assert_true(is_compiling(f));
     end_all(f);
 }
