@@ -125,8 +125,8 @@ static void add_to_directory(int socket, int directory, const struct fleet_reque
                        (struct bytes){ 0 });
 }
 
-/* Refuses to replace, delete or list files. Only kilnctl needs these requests, and it needs no
- * other process for a tree in a directory. */
+/* Refuses to replace, delete or list files. kilnctl needs no other process for a tree in a
+ * directory, and kilnd can do without lists. */
 static void refuse_request(int socket, const struct fleet_request *request)
 {
     if (request->is_put)

@@ -191,13 +191,13 @@ static void copy_tag(const struct exchange *x, char tag[FLEET_TAG_MAX])
         snprintf(tag, FLEET_TAG_MAX, "%.*s", (int)size, value);
 }
 
-static void answer_list(const struct http_server *s, const struct exchange *x, enum fleet_end end)
+static void answer_list(const struct http_server *s, const struct exchange *x,
+                        struct fleet_answer answer)
 {
     const struct fleet_request *request = x->window.range.requests;
-    struct fleet_answer answer = { .end = end };
     BUFFER_AUTO struct buffer names;
     buffer_init(&names, STORE_PAGE_MAX);
-    if (end == FLEET_END_DONE &&
+    if (answer.end == FLEET_END_DONE &&
         !store_page_read(buffer_view(&x->window.body), request->name, &names, answer.token))
         answer.end = FLEET_END_MALFORMED;
     fleet_serve_answer(s->socket, request, answer, buffer_view(&names));
@@ -215,7 +215,7 @@ static void answer_exchange(const struct http_server *s, struct exchange *x, enu
 {
     struct fleet_answer answer = { .end = end, .wait_s = end == FLEET_END_BUSY ? wait_of(x) : 0 };
     if (is_list(x)) {
-        answer_list(s, x, end);
+        answer_list(s, x, answer);
         return;
     }
     if (is_ranged(x)) { /* the file has fewer bytes than its index says, if the end is DONE */

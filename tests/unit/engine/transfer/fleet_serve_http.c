@@ -635,11 +635,20 @@ TEST_F(http, the_names_of_a_directory_are_listed)
     assert_true(had_line(f, "GET /fleet?delimiter=%2F&list-type=2&prefix=v1%2Fk%2F HTTP/1.1"));
 }
 
-/* kilnd must not believe that the store fails. */
+/* Otherwise kilnctl would try again, as with a store that fails. */
 TEST_F(no_bucket, a_list_is_refused_if_the_url_has_no_bucket)
 {
     ask_list(f, "");
     assert_int_equal(receive(f).end, FLEET_END_REFUSED);
+}
+
+TEST_F(http, a_busy_server_of_lists_says_how_long_it_wants_to_be_left_alone)
+{
+    f->head = "HTTP/1.1 503 Slow Down\r\nRetry-After: 17\r\nContent-Length: 0\r\n";
+    ask_list(f, "");
+    struct fleet_answer answer = receive(f);
+    assert_int_equal(answer.end, FLEET_END_BUSY);
+    assert_int_equal(answer.wait_s, 17);
 }
 
 TEST_F(http, the_next_page_is_requested_with_its_token)
