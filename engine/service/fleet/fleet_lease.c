@@ -170,6 +170,8 @@ static void on_loose(struct fleet_access *get)
     if (is_awaited && query->is_last_poll && now_ns >= wait_end_ns(query)) {
         expire(query, now_ns);
     } else if (is_there) {
+        if (query->is_unlisted) /* the lists may come from a cache */
+            fleet_listing_stop(query->shard, now_ns);
         end_waiting(query);
         query_verify(query);
     } else if (!is_awaited) {
@@ -185,6 +187,7 @@ static void poll_loose(struct fleet_query *query, uint64_t now_ns)
 {
     struct engine *e = query->shard->engine;
     query->is_requesting = query->is_counted = true;
+    query->is_unlisted = fleet_listing_is_used(query->shard, now_ns) && !query->is_listed;
     query->is_listed = false;
     leases_of(e)->polling++;
     query->began_ns = now_ns;

@@ -21,7 +21,7 @@
 /* The pause doubles after a list with fewer new records than WAITS_MIN, and halves after others. */
 #define PAUSE_MIN_NS (1ull * SECOND_NS)
 #define PAUSE_MAX_NS (4ull * SECOND_NS)
-/* Time without lists after one that failed, was slow or was incomplete. */
+/* Time without lists after one that failed, was slow or was incomplete, or lacked a record. */
 #define REST_NS (300ull * SECOND_NS)
 /* Maximum size of a list. A list of S3 has at most 1000 files, each in a line of about 90 bytes. */
 #define LIST_MAX (256u << 10)
@@ -91,7 +91,7 @@ static struct shard *shard_of_list(struct fleet_access *get)
     return (struct shard *)(void *)((char *)get - offsetof(struct shard, listing.get));
 }
 
-static void stop_lists(struct shard *shard, uint64_t now_ns)
+void fleet_listing_stop(struct shard *shard, uint64_t now_ns)
 {
     shard->listing.resume_ns = now_ns + REST_NS;
 }
@@ -114,7 +114,7 @@ static void on_list(struct fleet_access *get)
     bool is_read = fleet_access_ended(e, get) && read_list(shard, get->fd, &found);
     listing->is_requesting = false;
     if (!is_read || get->is_partial)
-        stop_lists(shard, now_ns);
+        fleet_listing_stop(shard, now_ns);
     listing->pause_ns = next_pause(listing->pause_ns, found);
     listing->due_ns = now_ns + listing->pause_ns;
     fleet_leases_look_again(e, now_ns);
@@ -125,7 +125,7 @@ static void on_slow_list(struct fleet_access *get)
 {
     struct shard *shard = shard_of_list(get);
     uint64_t now_ns = clock_monotonic_ns();
-    stop_lists(shard, now_ns);
+    fleet_listing_stop(shard, now_ns);
     fleet_leases_look_again(shard->engine, now_ns);
 }
 

@@ -105,7 +105,8 @@ struct fleet_query {
      * waits. */
     uint64_t wait_began_ns, poll_ns, poll_pause_ns;
     bool is_last_poll;
-    bool is_listed; /* a list has shown that the loose record is there */
+    bool is_listed;   /* a list has shown that the loose record is there */
+    bool is_unlisted; /* the record was requested last although no list had shown it */
     enum priority requested_priority;
     bool is_counted;    /* in |requesting| or |polling| of the leases */
     bool is_requesting; /* a request for the lease, or for the loose record, has not ended */
@@ -279,5 +280,8 @@ void fleet_listing_end_wait(struct shard *shard);
 bool fleet_listing_is_used(const struct shard *shard, uint64_t now_ns);
 /* Requests the lists that are due. */
 void fleet_listing_request(struct engine *e, uint64_t now_ns);
+/* Requests no lists of the shard for a while. Call this function when lists have failed, or lacked
+ * a record. */
+void fleet_listing_stop(struct shard *shard, uint64_t now_ns);
 /* Stops waiting for other hosts. This host then compiles the kernels itself. */
 void fleet_leases_give_up(struct engine *e);

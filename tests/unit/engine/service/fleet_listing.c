@@ -247,3 +247,19 @@ TEST_F(listing, a_store_that_asks_for_fewer_requests_gets_no_others)
     assert_true(is_compiling(f));
     end_all(f);
 }
+
+/* The lists of a cache, for example, may be old. */
+TEST_F(listing, lists_that_lack_records_are_not_used)
+{
+    lose_leases(f, 10);
+    pass_time(f, 31);
+    fake_executor_fleet_got(next_access(f), bytes_of_text("a record"));
+    fake_executor_run_tasks(&f->users.engine.executor);
+    fleet_leases_note_shared(&f->users.engine.engine->fleet->leases);
+    for (unsigned i = 1; i < 10; i++)
+        end_access(f, FLEET_END_ABSENT);
+    answer_list(f, 0);
+    pass_time(f, 9);
+    assert_true(is_for_record(next_access(f), 1));
+    end_all(f);
+}
