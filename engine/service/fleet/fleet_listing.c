@@ -143,6 +143,8 @@ static void request_list(struct shard *shard)
 
 void fleet_listing_request(struct engine *e, uint64_t now_ns)
 {
+    if (e->draining)
+        return;
     LIST_EACH (&e->fleet->shards, struct shard, link, shard)
         if (fleet_listing_is_used(shard, now_ns) && !shard->listing.is_requesting &&
             now_ns >= shard->listing.due_ns)

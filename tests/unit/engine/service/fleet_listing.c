@@ -263,3 +263,16 @@ TEST_F(listing, lists_that_lack_records_are_not_used)
     assert_true(is_for_record(next_access(f), 1));
     end_all(f);
 }
+
+TEST_F(listing, an_engine_that_stops_requests_no_lists)
+{
+    lose_leases(f, 70);
+    pass_time(f, 2);
+    answer_list(f, 70);
+    passed_ns += 5ull * SECOND_NS;
+    engine_drain(f->users.engine.engine);
+    unsigned before = count_requests(f);
+    end_access(f, FLEET_END_ABSENT);
+    assert_int_equal(count_requests(f), before);
+    end_all(f);
+}
