@@ -75,6 +75,8 @@ TEST_F(listing, one_list_replaces_the_requests_for_several_records)
     assert_true(is_list(next_access(f)));
     assert_memory_equal(next_access(f)->name, "v1/k/", 5);
     assert_null(strchr(next_access(f)->name + 5, '/'));
+    pass_time(f, 10); /* the list has not come yet */
+    assert_int_equal(count_requests(f) - before, 1);
     end_all(f);
 }
 
