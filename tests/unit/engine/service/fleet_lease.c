@@ -239,6 +239,16 @@ TEST_F(lease, a_store_that_fails_while_a_host_waits_lets_it_compile)
     finish_compile(&f->users, "a.cl");
 }
 
+/* S3 answers 403 for absent files if the host may not list. */
+TEST_F(lease, a_record_that_may_not_be_read_is_not_awaited)
+{
+    probe(f, FLEET_END_EXISTS);
+    lose_lease(f, "a.cl");
+    end_access(f, FLEET_END_FORBIDDEN);
+    assert_true(is_compiling(f));
+    finish_compile(&f->users, "a.cl");
+}
+
 TEST_F(lease, a_store_that_fails_ends_all_waits_at_once)
 {
     f->users.engine.executor.slots = 2;
