@@ -23,8 +23,9 @@
 /* How long a host waits for another host's kernel. This does not depend on how long the compile is
  * expected to take, because the other host may have other compiles to do first. */
 #define WAIT_NS (30ull * SECOND_NS)
-/* How long a host waits at most while kernels of other hosts arrive (wait_end_ns). */
-#define WAIT_MAX_NS (120ull * SECOND_NS)
+/* How long a host waits at most while kernels of other hosts arrive (wait_end_ns). A program waits
+ * two minutes for a kernel by default, so as much time is left for the compile. */
+#define WAIT_MAX_NS (60ull * SECOND_NS)
 /* A compiler has about this many compiles to do before that of a new lease has ended (has_room). If
  * they take longer than other hosts wait, no lease is requested. */
 #define QUEUED_COMPILES 3u
