@@ -333,6 +333,8 @@ static enum kiln_code judge_incumbent(struct work *work, struct kiln_err *err)
     enum kiln_code rc = measure_plan(work, s, err);
     if (!rc && !is_slower(s, best) && (same || s->state == KILN_CONV_TIMED))
         work->result->plan = kiln_plan_ref(plan);
+    if (!same && s->state == KILN_CONV_TIMED)
+        work->result->generic_ms = s->timing.median_ms;
     free(s);
     return rc;
 }

@@ -45,6 +45,7 @@ struct soon_watch {
     unsigned attempts;
     bool is_postponed; /* another process measured the problem when the thread asked last */
     bool is_outdated;  /* the problem's records may have changed since the thread compared them */
+    double generic_ms; /* measured time of the generic plan, if the job uses one; 0: unknown */
     /* The members below are guarded by the lock. */
     struct kiln_plan *plan; /* owned: the best plan so far */
     enum stage stage;
@@ -243,13 +244,26 @@ static void publish(struct soon_watch *w, struct kiln_plan *plan, const struct k
 
 /* ---- plans of other processes ---- */
 
-/* Returns whether other processes of the user can use the measurements of a find. */
-static bool is_shared(const struct soon_watch *w, const struct kiln_plan *incumbent)
+/* Returns whether the job uses the same records as other processes of the user. */
+static bool has_common_records(const struct soon_watch *w)
 {
     const struct kiln_conv_options *o = &w->options;
     return !o->no_record && o->tier == KILN_TUNING_USER && !o->toolchain && !o->solver &&
-           kiln_device_database_id(o->device)[0] &&
-           kiln_plan_source(incumbent) != KILN_PLAN_NEAREST;
+           kiln_device_database_id(o->device)[0];
+}
+
+/* Returns whether other processes of the user can use the measurements of a find. */
+static bool is_shared(const struct soon_watch *w, const struct kiln_plan *incumbent)
+{
+    return has_common_records(w) && kiln_plan_source(incumbent) != KILN_PLAN_NEAREST;
+}
+
+/* Returns whether the job can take the result of a tune from the records.  A generic plan has no
+ * record, so it must have been measured. */
+static bool follows_tune(const struct soon_watch *w, const struct kiln_plan *incumbent)
+{
+    bool has_time = kiln_plan_source(incumbent) != KILN_PLAN_GENERIC || w->generic_ms > 0;
+    return follow_is_possible(&w->soon->follow) && is_shared(w, incumbent) && has_time;
 }
 
 static void mark_outdated(struct soon *s)
@@ -279,8 +293,12 @@ static struct soon_watch *next_outdated(struct soon *s, struct kiln_plan **ret_i
 static void compare_plan(struct soon_watch *w, struct kiln_plan *incumbent, enum stage stage)
 {
     const struct follow *follow = &w->soon->follow;
-    const struct follow_question question = { &w->problem, &w->wire, &w->options, incumbent };
-    struct kiln_plan *plan = is_shared(w, incumbent) ? follow_ask(follow, &question) : NULL;
+    const struct follow_question question = { .problem = &w->problem,
+                                              .wire = &w->wire,
+                                              .options = &w->options,
+                                              .incumbent = incumbent,
+                                              .generic_ms = w->generic_ms };
+    struct kiln_plan *plan = has_common_records(w) ? follow_ask(follow, &question) : NULL;
     publish(w, plan, incumbent, stage);
     kiln_plan_unref(plan);
 }
@@ -323,8 +341,7 @@ static enum kiln_code run_stage(struct soon_watch *w, enum stage stage, struct k
                                 .public_problem = &w->problem,
                                 .pace = &w->soon->pace,
                                 .incumbent = incumbent,
-                                .follows = follow_is_possible(&w->soon->follow) &&
-                                           is_shared(w, incumbent) };
+                                .follows = follows_tune(w, incumbent) };
     if (options.device->ops->relax_captures)
         options.device->ops->relax_captures(options.device);
     enum kiln_code rc = stream_create_apart(options.device, &options.stream, err);
@@ -372,6 +389,8 @@ static void improve(struct soon_watch *w, enum stage stage, struct kiln_plan *in
     struct kiln_conv_result *result = NULL;
     enum kiln_code rc = run_stage(w, stage, incumbent, &result, &err);
     enum stage next = stage_after(w, stage, rc);
+    if (result && result->generic_ms > 0)
+        w->generic_ms = result->generic_ms;
     if (stage == STAGE_TUNE)
         take_tuned(w);
     publish(w, result ? kiln_conv_result_plan(result) : NULL, incumbent, next);

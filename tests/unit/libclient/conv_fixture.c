@@ -84,8 +84,17 @@ static void write_entry(const struct conv_fixture *f, const struct conv_solver *
         snprintf(entry, 32, "right %.3f", 1 + 0.1 * (value > 11 ? value - 11 : 11 - value));
 }
 
+static uint8_t source_of(const struct conv_fixture *f, const struct conv_solver *s,
+                         const char *config, uint32_t flags)
+{
+    bool is_near = f->near_config && (flags & PLAN_NEAREST) && strcmp(config, f->near_config) == 0;
+    return s == f->generic ? PLAN_SOURCE_GENERIC
+           : is_near       ? PLAN_SOURCE_NEAREST
+                           : PLAN_SOURCE_FORCED;
+}
+
 static void write_plan(const struct conv_fixture *f, const struct conv_solver *s,
-                       const char *config, struct buffer *body)
+                       const char *config, uint8_t source, struct buffer *body)
 {
     static const struct message_plan_argument arguments[] = { { .kind = ARGUMENT_X },
                                                               { .kind = ARGUMENT_W },
@@ -114,8 +123,7 @@ static void write_plan(const struct conv_fixture *f, const struct conv_solver *s
     bool is_greedy = f->greedy_config && strcmp(config, f->greedy_config) == 0;
     const struct message_planned m = { .solver = bytes_of_text(s->name),
                                        .config = bytes_of_text(config),
-                                       .source = s == f->generic ? PLAN_SOURCE_GENERIC
-                                                                 : PLAN_SOURCE_FORCED,
+                                       .source = source,
                                        .toolchain = bytes_of_text("clang"),
                                        .toolchain_identity = bytes_of_text("clang 15 abc"),
                                        .workspace_size = is_greedy          ? TOO_MUCH_WORKSPACE
@@ -166,7 +174,7 @@ static void answer_plan(struct conv_fixture *f, const struct fake_request *rq)
     }
     BUFFER_AUTO struct buffer body;
     buffer_init(&body, 10000);
-    write_plan(f, s, config, &body);
+    write_plan(f, s, config, source_of(f, s, config, asked.flags), &body);
     reply(rq, MESSAGE_planned, &body);
 }
 

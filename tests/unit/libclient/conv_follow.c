@@ -92,6 +92,38 @@ TEST_F(follow, a_find_that_is_recorded_in_part_does_not_change_the_plan)
     assert_int_equal(f->plans, 2);
 }
 
+/* The plan has a tuned config of a similar problem, which may be faster than all untuned ones. */
+TEST_F(follow, the_plan_of_a_similar_problem_is_replaced_by_a_tuned_one)
+{
+    static const struct conv_solver untuned[] = {
+        { .name = "ConvTuned", .kernel = "right 2.1", .has_space = true, .find_ms = 2.1 },
+        { .name = "ConvDirectNaive", .kernel = "right 4", .find_ms = 4 },
+    };
+    static const struct conv_solver tuned[] = {
+        { .name = "ConvTuned",
+          .kernel = "right 2.1",
+          .has_space = true,
+          .find_ms = 2.1,
+          .best = "11,1",
+          .best_ms = 1 },
+        { .name = "ConvDirectNaive", .kernel = "right 4", .find_ms = 4 },
+    };
+    CONV_USE(f, conv_tunable);
+    f->near_config = "5,1";
+    must(conv_find(f), f->err);
+    assert_int_equal(kiln_plan_source(kiln_conv_result_plan(f->result)), KILN_PLAN_NEAREST);
+    WAIT_FOR(f->solutions_asked > 0);
+    CONV_SWITCH(f, untuned);
+    ++*f->counter;
+    expect_comparison(f);
+    CONV_SWITCH(f, tuned);
+    ++*f->counter;
+    wait_until("a better plan", is_better, f);
+    assert_true(refresh(f));
+    assert_string_equal(kiln_plan_config(kiln_conv_result_plan(f->result)), "11,1");
+    assert_int_equal(f->plans, 2);
+}
+
 TEST_F(follow, frozen_plans_do_not_change)
 {
     f->options.frozen = 1;

@@ -271,6 +271,40 @@ TEST_F(ranks, a_rank_takes_its_own_result_if_nothing_can_be_recorded)
     assert_string_equal(kiln_plan_config(kiln_conv_result_plan(f->conv.result)), BEST);
 }
 
+/* The records have no time of ConvGeneric. It is faster than each solver's untuned config. */
+TEST_F(ranks, a_generic_plan_is_replaced_by_a_tuned_config)
+{
+    static const struct conv_solver generic = { .name = "ConvGeneric", .kernel = "right 1.5" };
+    f->rank_count = 1;
+    f->conv.generic = &generic;
+    must(conv_find(&f->conv), f->conv.err);
+    wait_until("the end of tuning", is_tuned, &f->conv);
+    assert_string_equal(kiln_plan_config(kiln_conv_result_plan(f->conv.result)), BEST);
+}
+
+TEST_F(ranks, a_generic_plan_is_replaced_by_what_another_process_measured)
+{
+    static const struct conv_solver generic = { .name = "ConvGeneric", .kernel = "right 0.5" };
+    static const struct conv_solver faster[] = {
+        { .name = SPACE_SOLVER,
+          .kernel = "right 2.1",
+          .find_ms = 2.1,
+          .best = BEST,
+          .best_ms = 0.25,
+          .has_space = true },
+        { .name = "ConvDirectNaive", .kernel = "right 4", .find_ms = 4 },
+    };
+    struct conv_fixture *c = &f->conv;
+    f->rank_count = 1;
+    c->generic = &generic;
+    must(conv_find(c), c->err);
+    wait_until("the end of tuning", is_tuned, c);
+    assert_string_equal(kiln_plan_solver(kiln_conv_result_plan(c->result)), "ConvGeneric");
+    CONV_SWITCH(c, faster);
+    ++*c->counter;
+    wait_until("the other process's plan", has_best, c);
+}
+
 static unsigned count_lines(const char *text, const char *line)
 {
     unsigned count = 0;
