@@ -15,9 +15,9 @@
 #include "engine/service/internal.h"
 #include "engine/tuning/tuning_db.h"
 
-/* Maximum number of files, each of which takes a page and a descriptor; and of those of one user,
- * who may have many uids. */
-#define TUNING_WATCHES_MAX 1024u
+/* Maximum number of files, and of those of one user, who may have many uids. Each file takes a page
+ * and a descriptor of kilnd's reserve (daemon/server/descriptors.c), which has 512 of them. */
+#define TUNING_WATCHES_MAX 256u
 #define TUNING_WATCHES_MAX_USER 16u
 
 struct tuning_watch;

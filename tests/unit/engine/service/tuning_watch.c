@@ -141,6 +141,24 @@ TEST_F(users, a_user_with_many_uids_gets_few_files)
     set_subordinate_ranges("");
 }
 
+/* kilnd ends if it has no descriptors left, and has 512 in reserve for such files. */
+TEST_F(users, all_users_together_get_few_files)
+{
+    enum { FILES = 256 };
+    static struct test_caller callers[FILES + 1];
+    const struct message_tuning_watch m = { .flags = 0 };
+    for (unsigned i = 0; i <= FILES; i++)
+        test_caller_connect(&callers[i], &f->engine, 3000 + i, ROLE_USE);
+    for (unsigned i = 0; i < FILES; i++)
+        (void)ask_file(&callers[i]);
+    SEND_MESSAGE(&callers[FILES], tuning_watch, 7, &m);
+    assert_reply_refuses(&callers[FILES], 0, KILN_BUSY, "watch");
+    test_caller_leave(&callers[0]);
+    (void)ask_file(&callers[FILES]);
+    for (unsigned i = 1; i <= FILES; i++)
+        test_caller_leave(&callers[i]);
+}
+
 TEST_F(users, an_unmapped_user_has_no_counter)
 {
     const struct message_tuning_watch m = { .flags = 0 };
