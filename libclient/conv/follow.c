@@ -14,6 +14,8 @@
 #define REST_PART 20u
 /* A find records its solvers one after the other, which counts as one change. */
 #define REST_MIN_NS (50 * MS)
+#define IDLE_MIN_NS (250 * MS)
+#define IDLE_MAX_NS (4000 * MS)
 
 void follow_done(struct follow *follow) { watch_close(&follow->watch); }
 
@@ -52,6 +54,7 @@ bool follow_has_changed(struct follow *follow)
     if (counter == f->seen || now_ns < f->next_ns)
         return false;
     f->seen = counter;
+    f->idle_ns = 0;
     f->looked_ns = now_ns;
     return true;
 }
@@ -61,6 +64,15 @@ void follow_rest(struct follow *follow)
     uint64_t now_ns = clock_monotonic_ns();
     uint64_t rest_ns = (now_ns - follow->looked_ns) * REST_PART;
     follow->next_ns = now_ns + (rest_ns > REST_MIN_NS ? rest_ns : REST_MIN_NS);
+}
+
+uint64_t follow_idle_ns(struct follow *follow)
+{
+    if (!follow_is_possible(follow))
+        return OPEN_NS;
+    uint64_t idle_ns = follow->idle_ns ? 2 * follow->idle_ns : IDLE_MIN_NS;
+    follow->idle_ns = idle_ns < IDLE_MAX_NS ? idle_ns : IDLE_MAX_NS;
+    return follow->idle_ns;
 }
 
 bool follow_is_possible(const struct follow *follow) { return follow->watch.counter != NULL; }

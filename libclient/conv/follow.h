@@ -21,6 +21,7 @@ struct follow {
     uint64_t reconnects; /* of the client, until then */
     uint64_t looked_ns;  /* when the last change was reported */
     uint64_t next_ns;    /* the next change is reported at this time, or later */
+    uint64_t idle_ns;    /* the last result of follow_idle_ns; 0: none since the last change */
 };
 
 void follow_done(struct follow *follow);
@@ -33,6 +34,10 @@ bool follow_has_changed(struct follow *follow);
 void follow_rest(struct follow *follow);
 /* Returns whether there is a counter. */
 bool follow_is_possible(const struct follow *follow);
+/* Returns how long a thread that measures nothing may wait before the next look at the counter:
+ * 250 ms after a change, then twice as long after each look without one, up to 4 s. Without a
+ * counter, returns the time until kilnd is asked again. */
+uint64_t follow_idle_ns(struct follow *follow);
 
 struct follow_question { /* all members are borrowed */
     const struct kiln_problem *problem;

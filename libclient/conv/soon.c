@@ -12,7 +12,6 @@
 #include "libclient/plans/problem.h"
 #include "libclient/sized.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,9 +25,8 @@
  * ATTEMPTS_MAX times in all. */
 #define ATTEMPTS_MAX 3u
 #define RETRY_NS 1000000000ull
-/* How often a thread without measurements to make looks at kilnd's counter, and asks whether
- * another process has ended its find. */
-#define IDLE_NS 250000000ull
+/* How often a thread whose problems are all found by other processes asks for their leases. */
+#define POSTPONED_NS 250000000ull
 /* The name under which a find is leased, in place of a solver's. */
 #define FIND_LEASE "find"
 
@@ -192,20 +190,24 @@ static struct soon_watch *choose_watch(const struct soon *s)
     return best;
 }
 
-/* Returns NULL if there was nothing to measure for IDLE_NS, or if the thread must end. */
+/* Waits until the next look at the counter, or until there is another problem.  The caller holds
+ * the lock. */
+static void wait_idle(struct soon *s)
+{
+    uint64_t until = clock_monotonic_ns() + follow_idle_ns(&s->follow);
+    const struct timespec end = { .tv_sec = (time_t)(until / 1000000000u),
+                                  .tv_nsec = (long)(until % 1000000000u) };
+    (void)pthread_cond_timedwait(&s->changed, &s->mutex, &end);
+}
+
+/* Returns NULL, after a wait, if there is nothing to measure. */
 static struct soon_watch *next_watch(struct soon *s, struct kiln_plan **ret_incumbent,
                                      enum stage *ret_stage)
 {
-    struct soon_watch *w = NULL;
-    uint64_t until = clock_monotonic_ns() + IDLE_NS;
-    const struct timespec end = { .tv_sec = (time_t)(until / 1000000000u),
-                                  .tv_nsec = (long)(until % 1000000000u) };
-    int rc = 0;
     pthread_mutex_lock(&s->mutex);
-    while (!pace_is_stopped(&s->pace) && !(w = choose_watch(s)) && rc != ETIMEDOUT)
-        rc = pthread_cond_timedwait(&s->changed, &s->mutex, &end);
-    if (pace_is_stopped(&s->pace))
-        w = NULL;
+    struct soon_watch *w = choose_watch(s);
+    if (!w && !pace_is_stopped(&s->pace))
+        wait_idle(s);
     if (w) {
         *ret_incumbent = kiln_plan_ref(w->plan);
         *ret_stage = w->stage;
@@ -439,7 +441,7 @@ static void find_shared(struct soon_watch *w, struct kiln_plan *incumbent)
 {
     struct kiln_lease lease = { .size = sizeof(lease), .state = KILN_LEASE_DONE };
     if (w->is_postponed) { /* and so is every other problem that was not found yet */
-        pace_wait(&w->soon->pace, IDLE_NS);
+        pace_wait(&w->soon->pace, POSTPONED_NS);
         resume_all(w->soon);
     } else if (is_shared(w, incumbent) && !take_find(w, &lease)) {
         w->is_postponed = true;

@@ -163,7 +163,7 @@ TEST_F(follow, a_job_that_records_nothing_does_not_follow_records)
     /* The thread comes to the second problem after the first one. */
     f->options.no_record = 0;
     must(conv_find(f), f->err);
-    WAIT_FOR(f->solutions_asked > 0);
+    wait_until("a better plan of the second problem", is_better, f);
     assert_int_equal(f->plans, 2);
 }
 
@@ -191,6 +191,32 @@ TEST_F(follow, the_next_change_is_reported_after_a_rest)
     assert_false(follow_has_changed(&follow));
     follow.next_ns = 0;
     assert_true(follow_has_changed(&follow));
+    follow_done(&follow);
+}
+
+/* A thread of a job whose problems are tuned would otherwise wake for ever. */
+TEST_F(follow, an_idle_thread_looks_less_and_less_often)
+{
+    struct follow follow = { .client = f->client };
+    const uint64_t ms = 1000000;
+    assert_true(follow_has_changed(&follow));
+    assert_int_equal(follow_idle_ns(&follow), 250 * ms);
+    assert_int_equal(follow_idle_ns(&follow), 500 * ms);
+    for (unsigned i = 0; i < 10; i++)
+        assert_true(follow_idle_ns(&follow) <= 4000 * ms);
+    assert_int_equal(follow_idle_ns(&follow), 4000 * ms);
+    ++*f->counter;
+    assert_true(follow_has_changed(&follow));
+    assert_int_equal(follow_idle_ns(&follow), 250 * ms);
+    follow_done(&follow);
+}
+
+TEST_F(follow, a_thread_without_a_counter_does_not_wake_to_look)
+{
+    struct follow follow = { .client = f->client };
+    f->counter_file = 0;
+    assert_false(follow_has_changed(&follow));
+    assert_int_equal(follow_idle_ns(&follow), 60000000000);
     follow_done(&follow);
 }
 
