@@ -59,6 +59,7 @@ static void open_done(struct task *task)
     } else {
         service->databases = o->databases;
         tuning_set_limits(service->databases, &service->options);
+        tuning_watches_note_all(&service->watches);
         service->trouble[0] = '\0';
         memcpy(service->notice, o->notice, sizeof(o->notice));
         event_note(e, "tuning_available", "the tuning databases could be opened");

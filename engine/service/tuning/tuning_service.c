@@ -85,11 +85,14 @@ void tuning_service_start(struct engine *e)
 void tuning_service_set_limits(struct engine *e, const struct engine_options *options)
 {
     struct tuning_service *service = e->tuning;
+    bool is_same = service->options.stale == options->tuning_stale;
     service->options.records_per_uid = options->tuning_records_per_uid;
     service->options.bytes_per_uid = options->tuning_bytes_per_uid;
     service->options.stale = options->tuning_stale;
     if (service->databases)
         tuning_set_limits(service->databases, &service->options);
+    if (!is_same) /* look-ups may find other records */
+        tuning_watches_note_all(&service->watches);
 }
 
 void tuning_service_tick(struct engine *e)

@@ -51,6 +51,11 @@ void tuning_watches_note(struct tuning_watches *watches, enum tuning_tier tier, 
     }
 }
 
+void tuning_watches_note_all(struct tuning_watches *watches)
+{
+    tuning_watches_note(watches, TUNING_TIER_SYSTEM, TUNING_NOBODY);
+}
+
 /* The first value is random. So the counter of a new file differs from what a client read in an
  * earlier file, and does not show how many changes other users made. */
 static enum kiln_code open_counter(int fd, _Atomic uint64_t **ret_counter, struct kiln_err *err)

@@ -31,5 +31,7 @@ void tuning_watches_init(struct tuning_watches *watches);
 void tuning_watches_done(struct tuning_watches *watches);
 /* Changes the counters of the users whose look-ups may find the records of this tier and owner. */
 void tuning_watches_note(struct tuning_watches *watches, enum tuning_tier tier, uint32_t owner);
+/* Changes all counters. */
+void tuning_watches_note_all(struct tuning_watches *watches);
 /* Releases the caller's file, if it has one. */
 void tuning_watches_leave(struct engine *e, struct caller *caller);

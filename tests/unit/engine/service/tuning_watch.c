@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The counters by which clients learn that tuning records have changed. */
 #include "tests/support/subordinate_ranges.h"
+#include "tests/support/test_files.h"
 #include "tests/unit/engine/service/tuning_fixture.h"
 
-#include "engine/service/tuning/tuning_watch.h"
+#include "engine/service/tuning/tuning_state.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -74,6 +75,34 @@ TEST_F(users, a_put_that_is_not_written_yet_moves_no_counter)
     fake_executor_run_tasks(&f->engine.executor);
     assert_true(*ann != before);
     assert_int_equal(tuning_ask(f, &f->ann, TUNING_PERF, 0, 1).code, KILN_OK);
+}
+
+/* A file in place of the state directory's parent keeps kilnd from opening the databases. */
+TEST_F(users, databases_that_open_late_move_every_counter)
+{
+    snprintf(f->file, sizeof(f->file), "%s/blocked", f->engine.directory);
+    f->engine.options.state_directory = test_path(f->engine.directory, "blocked/state");
+    tuning_write(f, "");
+    users_reopen(f);
+    const _Atomic uint64_t *ann = watch(&f->ann);
+    uint64_t before = *ann;
+    assert_int_equal(unlink(f->file), 0);
+    f->engine.engine->tuning->retry_ns = 0;
+    engine_tick(f->engine.engine);
+    assert_true(*ann == before);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_non_null(f->engine.engine->tuning->databases);
+    assert_true(*ann != before);
+}
+
+/* Look-ups then find stale records, or no longer find them. */
+TEST_F(users, another_policy_for_stale_records_moves_every_counter)
+{
+    const _Atomic uint64_t *ann = watch(&f->ann);
+    uint64_t before = *ann;
+    f->engine.options.tuning_stale = TUNING_IGNORE;
+    tuning_service_set_limits(f->engine.engine, &f->engine.options);
+    assert_true(*ann != before);
 }
 
 static void expect_closed(int fd)
