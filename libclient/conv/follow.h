@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * Takes plans that other processes have measured, for the thread of soon.c.
+ * Takes plans that other processes have measured, for the thread of soon_thread.c.
  *
  * Role       Looks at kilnd's counter of changed records (libclient/tuning/watch.h). When it has
- *            changed, soon.c asks for the choice of each watched problem
+ *            changed, soon_thread.c asks for the choice of each watched problem
  * Ownership  follow_done
- * Threading  the thread of soon.c
+ * Threading  the thread of soon_thread.c
  */
 #include "libclient/tuning/watch.h"
 

@@ -5,8 +5,8 @@
  * One call of find or tune: its arguments, the solvers that apply, and its progress.
  *
  * Role       find.c fills in the entry of each solver, tune.c improves the entries, and find.c then
- *            records the measurements and returns the result.  soon.c runs find and tune beside the
- *            job, with |pace| and |incumbent|
+ *            records the measurements and returns the result.  soon_thread.c runs find and tune
+ *            beside the job, with |pace| and |incumbent|
  * Ownership  work_done releases everything except what the caller passed
  * Threading  one thread
  */
