@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Removes the comments of a C or C++ source.
+ * Joins the lines and removes the comments of a C or C++ source, as a compiler does.
  *
  * Threading  plain values
  */
@@ -10,6 +10,8 @@
 
 #include <stdbool.h>
 
-/* Appends |text| without its comments, each of which becomes a blank.  Returns false if it is not
- * certain where a comment begins or ends, as after a raw string. */
+/* Appends |text| without the backslash and the newline at the end of each continued line. */
+void comments_join_lines(struct bytes text, struct buffer *to);
+/* Appends |text| with its lines joined, and without its comments, each of which becomes a blank.
+ * Returns false if it is not certain where a comment begins or ends, as after a raw string. */
 bool comments_remove(struct bytes text, struct buffer *to);

@@ -22,17 +22,20 @@ static bool have_parts(struct bytes text)
 {
     BUFFER_AUTO struct buffer code;
     buffer_init(&code, text.size);
-    if (!pasted_words_possible(text, times))
-        return false;
     return !comments_remove(text, &code) || pasted_words_possible(buffer_view(&code), times);
 }
 
 bool words_have_time(struct bytes text)
 {
+    BUFFER_AUTO struct buffer joined; /* because the end of a line may be in a name, or in "##" */
+    buffer_init(&joined, text.size);
+    comments_join_lines(text, &joined);
+    if (joined.failed)
+        return true;
     for (const char *const *time = times; *time; time++)
-        if (contains(text, *time))
+        if (contains(buffer_view(&joined), *time))
             return true;
-    return have_parts(text);
+    return pasted_words_possible(buffer_view(&joined), times) && have_parts(text);
 }
 
 bool words_have_name(struct bytes header)

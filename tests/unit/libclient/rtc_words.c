@@ -13,11 +13,15 @@ TEST(plain, parts_of_a_time_macro_in_comments_do_not_matter)
         "char q = '\"'; // __TI\n",
         "char q = '\\''; /* __TI */",
         "const char *s = \"\\\"\"; // __TI",
-        "int a = 1'000'000; // __TI",
+        "int a = 1'000'000;\n// __TI",
         "/* it's */ // __TI",
         "#error don't\n// __TI\n",
         "#define C(a) a##b\n/* the TIME of\n * a compile */",
         "#include <a.h> // __TI",
+        "#define A \\\n    1 /* __TI */",
+        "// a \\\n __TI",
+        "#warning a // __TI",
+        "#if A < B\nint a; // __TI",
     };
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
         if (has_time(texts[i]))
@@ -42,6 +46,18 @@ TEST(plain, parts_of_a_time_macro_outside_comments_are_found)
         "int a = 1'000; /* ' */ C(__TI, ME__)",
         "/ * C(__TI, ME__) */",
         "/* C(__TI, ME__)",
+        "/\\\n* // */ C(__TI, ME__)",
+        "/* a *\\\r\n/ C(__TI, ME__) /* */",
+        "// a \\ \nC(__TI, ME__)",
+        "// a\rC(__TI, ME__)",
+        "int a = 1'000; /* ' // */ C(__TI, ME__)",
+        "int a ?\?' /* ' // */ C(__TI, ME__)",
+        "const char *s = R\\\n\"(\" // )\"; C(__TI, ME__)",
+        "#include \\\n<a/*b>\nC(__TI, ME__) /* */",
+        "#if __has_include(<a>) && !__has_include(<b/*c>)\nC(__TI, ME__)\n#endif /* */",
+        "#pragma GCC dependency <a/*b>\nC(__TI, ME__) /* */",
+        "#warning a /* b\nC(__TI, ME__) // */",
+        "int a = 4 //* a */ 2; C(__TI, ME__)",
     };
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
         if (!has_time(texts[i]))
@@ -52,5 +68,8 @@ TEST(plain, a_whole_time_macro_is_found_everywhere)
 {
     assert_true(has_time("int a; // __TIME__"));
     assert_true(has_time("__DATE__"));
+    assert_true(has_time("__\\\nTIME\\\n__"));
+    assert_true(has_time("__\\ \nTIME\\\r\n__"));
+    assert_true(has_time("#define C(a, b, c) a#\\\n#b#\\\n#c\nC(__, TIME, __)"));
     assert_false(has_time("int a; // a time"));
 }
