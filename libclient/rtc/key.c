@@ -288,6 +288,8 @@ static bool has_more_options(const struct rtc_program *p)
                                          "AMD_COMGR_REDIRECT_LOGS",
                                          "AMD_COMGR_TIME_STATISTICS",
                                          "AMD_COMGR_EMIT_VERBOSE_LOGS",
+                                         "AS_SECURE_LOG_FILE",
+                                         "LLD_REPRODUCE",
                                          NULL };
     for (const char *const *name = is_nvrtc(p) ? nvrtc : clang; *name; name++) {
         const char *value = getenv(*name);
@@ -317,6 +319,18 @@ static void put_environment(struct sha256 *s)
         "CPATH",
         "C_INCLUDE_PATH",
         "CPLUS_INCLUDE_PATH",
+        "COMPILER_PATH",
+        "CLANG_CONFIG_PATH",
+        "CLANG_NO_DEFAULT_CONFIG",
+        "LLVM_OVERRIDE_PRODUCER",
+        "LLD_VERSION",
+        "ELF_PACKAGE_METADATA",
+        "NO_PKG_METADATA",
+        "OFFLOAD_BUNDLER_COMPRESS",
+        "OFFLOAD_BUNDLER_COMPRESSION_LEVEL",
+        "OFFLOAD_BUNDLER_IGNORE_ENV_VAR",
+        "OFFLOAD_BUNDLER_VERBOSE",
+        "COMPRESSED_BUNDLE_FORMAT_VERSION",
         "AMD_COMGR_DRIVER_OPTIONS_APPEND",
         "AMD_COMGR_SAVE_TEMPS",
         "AMD_COMGR_SAVE_LLVM_TEMPS",
@@ -324,6 +338,8 @@ static void put_environment(struct sha256 *s)
         "AMD_COMGR_TIME_STATISTICS",
         "AMD_COMGR_EMIT_VERBOSE_LOGS",
         "AMD_COMGR_USE_VFS",
+        "AS_SECURE_LOG_FILE",
+        "LLD_REPRODUCE",
     };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         const char *value = getenv(names[i]);

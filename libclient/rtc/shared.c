@@ -83,11 +83,18 @@ static bool has_environment(enum rtc_kind kind)
                                           "GPU_ENABLE_",
                                           "ROCM_PATH=",
                                           "HIP_PATH=",
-                                          "LLVM_PATH=",
                                           "HIP_DEVICE_LIB_PATH=",
                                           "CPATH=",
                                           "C_INCLUDE_PATH=",
                                           "CPLUS_INCLUDE_PATH=",
+                                          "COMPILER_PATH=",
+                                          "CLANG_",
+                                          "LLVM_",
+                                          "LLD_",
+                                          "ELF_PACKAGE_METADATA=",
+                                          "NO_PKG_METADATA=",
+                                          "OFFLOAD_BUNDLER_",
+                                          "COMPRESSED_BUNDLE_",
                                           NULL };
     for (char *const *variable = environ; variable && *variable; variable++)
         for (const char *const *begin = kind == RTC_NVRTC ? nvrtc : hiprtc; *begin; begin++)

@@ -246,7 +246,7 @@ def test_unusual_actions_are_forwarded(job, given, reason):
 
 @pytest.mark.parametrize("name", [
     "AMD_COMGR_SAVE_TEMPS", "AMD_COMGR_REDIRECT_LOGS", "AMD_COMGR_TIME_STATISTICS",
-    "AMD_COMGR_EMIT_VERBOSE_LOGS"])
+    "AMD_COMGR_EMIT_VERBOSE_LOGS", "AS_SECURE_LOG_FILE", "LLD_REPRODUCE"])
 def test_variables_that_let_comgr_write_more_are_forwarded(job, name):
     job.run(*CHAINS["assembly"][0], environment={name: str(job.directory / "1")})
     assert job.ends() == {"an environment variable adds options": 2}

@@ -45,6 +45,16 @@ def test_settings_that_cannot_be_read_back_are_part_of_the_key(job, setting):  #
             {STORED: 2}, {ANSWERED: 2}]
 
 
+@pytest.mark.parametrize("name", [
+    "LLVM_OVERRIDE_PRODUCER", "LLD_VERSION", "ELF_PACKAGE_METADATA", "OFFLOAD_BUNDLER_COMPRESS",
+    "CLANG_NO_DEFAULT_CONFIG"])
+def test_variables_of_llvm_are_part_of_the_key(job, name):  # noqa: F811
+    """comgr 3 links with LLVM 21, which reads them."""
+    for more in {}, {name: "1"}:
+        assert job.check(*ASSEMBLY, ASSEMBLY_SOURCE, library=COMGR_3, environment={
+            "FAKE_COMGR_MINOR": "1", **more}) == [{STORED: 2}, {ANSWERED: 2}]
+
+
 def test_an_input_of_an_unknown_kind_is_forwarded(job):  # noqa: F811
     reason = "an input is of an unknown kind"
     for ends in job.check("--input", "17", *ASSEMBLY, ASSEMBLY_SOURCE, library=FAKE,

@@ -565,6 +565,13 @@ def test_the_variables_that_clang_reads(launcher):
                                            "k.o"))
 
 
+def test_the_variables_that_clang_offload_bundler_reads(launcher):
+    """clang starts it to bundle the code of a GPU, and it may compress the bundle."""
+    check_variables(launcher, {"OFFLOAD_BUNDLER_COMPRESS", "OFFLOAD_BUNDLER_COMPRESSION_LEVEL",
+                               "OFFLOAD_BUNDLER_IGNORE_ENV_VAR", "OFFLOAD_BUNDLER_VERBOSE",
+                               "COMPRESSED_BUNDLE_FORMAT_VERSION"})
+
+
 @pytest.mark.skipif(not REAL_PTXAS.exists(), reason=f"{REAL_PTXAS} is not here")
 def test_a_warning_of_ptxas_that_names_the_file(launcher):
     launcher.write("a.ptx", PTX.replace("{ .reg", "{ .reg .f64 %d; add.f64 %d, %d, %d; .reg"))

@@ -118,7 +118,8 @@ def test_a_file_in_place_of_hiprtcs_header_prevents_sharing(job, counts, file): 
 @pytest.mark.parametrize("change", [
     {"arguments": ["--name="]}, {"arguments": ["--name=a/b.cu"]}, {"arguments": ["-I."]},
     {"source": "// __FILE__"}, {"source": '// asm(".incbin")'},
-    {"environment": {"ROCM_PATH": "/nonexistent"}}, {"environment": {"GPU_ENABLE_WGP_MODE": "1"}}])
+    {"environment": {"ROCM_PATH": "/nonexistent"}}, {"environment": {"GPU_ENABLE_WGP_MODE": "1"}},
+    {"environment": {"LLD_VERSION": "1"}}])
 def test_a_program_compiles_by_itself_what_depends_on_more(job, counts, change):  # noqa: F811
     arguments = [f"{SOURCE}// {change}\n{change.get('source', '')}", TARGET,
                  *change.get("arguments", [])]
