@@ -239,17 +239,24 @@ static bool has_directive(const struct program_inputs *inputs, struct bytes text
     return false;
 }
 
-/* Returns whether a spliced line end splits an identifier, which would then be hidden from the
- * searches. */
-static bool splits_identifier(struct bytes text)
+/* Returns whether a line that ends between |before| and |after| may split an identifier, or "##".
+ */
+static bool may_split(uint8_t before, uint8_t after)
+{
+    return (is_identifier_part(before) && is_identifier_part(after)) ||
+           (memchr("#%:", before, 3) && memchr("#%:", after, 3));
+}
+
+/* Returns whether a spliced line end splits an identifier or "##", which would then be hidden from
+ * the searches. */
+static bool splits_token(struct bytes text)
 {
     const uint8_t *end = text.data + text.size, *at = text.data;
     while (at < end && (at = memchr(at, '\\', (size_t)(end - at)))) {
         const uint8_t *next = at + 1;
         while (next < end && (*next == ' ' || *next == '\t' || *next == '\r'))
             next++;
-        if (next + 1 < end && *next == '\n' && at > text.data && is_identifier_part(at[-1]) &&
-            is_identifier_part(next[1]))
+        if (next + 1 < end && *next == '\n' && at > text.data && may_split(at[-1], next[1]))
             return true;
         at++;
     }
@@ -264,8 +271,8 @@ static const char *text_obstacle(const struct program_inputs *inputs, struct byt
         return "the source contains the time of its compile";
     if (targets_amd(inputs) && has_any_word(text, hiprtc_words))
         return "the source may contain a path, or read files";
-    if (has_word(text, "??") || splits_identifier(text))
-        return "the source has trigraphs, or identifiers on two lines";
+    if (has_word(text, "??") || splits_token(text))
+        return "the source has trigraphs, or identifiers or ## on two lines";
     if (pasted_words_possible(text, times) || pasted_words_possible(text, tests))
         return "the source may put the name of a macro together";
     if (has_word(text, "_has_include") || has_word(text, "_has_embed") ||

@@ -58,6 +58,7 @@ TEST(plain, programs_that_may_read_files_are_refused)
         "#if __has_embed(\"a\")\n#endif",
         "const char *t = __TIME__;",
         "#define C(a, b) a##b\nconst char *t = C(__TI, ME__);",
+        "#define C(a, b, c) a#\\\n#b#\\\n#c\nconst char *t = C(__, TIME, __);",
         "#define C(a) __##a##__\nconst char *t = C(DATE);",
         "#define C(a, b) a##b\n#if C(__has_inc, lude)(<a.h>)\n#endif",
     };
