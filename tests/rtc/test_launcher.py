@@ -285,12 +285,14 @@ def run_in(launcher, name, *options, **environment):
     return output.read_bytes()
 
 
-@pytest.mark.parametrize("environment, compiles", [({}, 2), ({"KILN_CC_ANY_DIRECTORY": "1"}, 1),
-                                                   ({"KILN_CC_ANY_DIRECTORY": "0"}, 2)])
-def test_the_directory_of_a_hip_compile_counts_unless_the_user_allows_any(launcher, environment,
-                                                                         compiles):
-    """MIOpen compiles each kernel in a new directory with a random name."""
-    outputs = {run_in(launcher, name, *HIP, "--hip-link", **environment) for name in ("a1", "b2")}
+@pytest.mark.parametrize("option, environment, compiles", [
+    ("--hip-link", {}, 2), ("--hip-link", {"KILN_CC_ANY_DIRECTORY": "0"}, 2),
+    ("--hip-link", {"KILN_CC_ANY_DIRECTORY": "1"}, 1), ("-g", {"KILN_CC_ANY_DIRECTORY": "1"}, 2)])
+def test_the_directory_of_a_hip_compile_counts_unless_the_user_allows_any(launcher, option,
+                                                                         environment, compiles):
+    """MIOpen compiles each kernel in a new directory with a random name. Debug information has the
+    directory's path, so then the directory always counts."""
+    outputs = {run_in(launcher, name, *HIP, option, **environment) for name in ("a1", "b2")}
     assert (len(outputs), launcher.runs()) == (1, compiles)
 
 
