@@ -96,7 +96,8 @@ static int compare_programs(const void *a, const void *b) { return strcmp(a, b);
 
 static void describe(const struct solution_program *program, char text[PROGRAM_MAX])
 {
-    snprintf(text, PROGRAM_MAX, "%s %s", program->name, program->options);
+    int length = snprintf(text, PROGRAM_MAX, "%s %s", program->name, program->options);
+    assert_in_range(length, 1, PROGRAM_MAX - 1);
 }
 
 /* Adds the programs of the samples, and returns their number, with duplicates. */
