@@ -106,9 +106,9 @@ def cold_fleet(stage: Stage) -> str:
     """all hosts start with empty caches at the same time: together, they compile each kernel once
     """
     writers = [stage.host(place) for place in range(stage.wires.hosts)]
-    for host in writers:
-        host.launch(*stage.PATIENT, *stage.settings(stage.url, writes=True),
-                    user=stage.store.builder)
+    for host in writers: # many of these kernels are expected to take less than 500 ms
+        host.launch(*stage.PATIENT, "--fleet-lease", "0s",
+                    *stage.settings(stage.url, writes=True), user=stage.store.builder)
     at_once(hosts.Host.await_start, writers)
     for host in writers:
         stores.wait_until("leases", lambda host=host: host.leases() == "on",  # type: ignore[misc]
