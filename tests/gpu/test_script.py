@@ -85,6 +85,7 @@ class Script(unittest.TestCase):
 class Pack(unittest.TestCase):
     """Tests with a build in which every program is the same small program."""
 
+    LIBRARIES = ("libkiln-rtc.so.0", "libkiln-torch.so.0")
     PROGRAMS = ("kilnd", "kiln-compiler", "kiln-transfer", "kiln-driver", "kilnctl", "gpu_trials",
                 "gpu_peaks", "gpu_failures", "first_pass")
 
@@ -98,7 +99,8 @@ class Pack(unittest.TestCase):
         self.compile("int part(void); int main(void) { return part(); }", self.library,
                      f"-Wl,-rpath,{self.directory}", "-o", self.directory / "program")
         (self.directory / "lib").mkdir()
-        shutil.copy(self.library, self.directory / "lib/libkiln-rtc.so.0")
+        for name in self.LIBRARIES:
+            shutil.copy(self.library, self.directory / "lib" / name)
         (self.directory / "bin").mkdir()
         for name in self.PROGRAMS:
             shutil.copy(self.directory / "program", self.directory / "bin" / name)
@@ -120,7 +122,7 @@ class Pack(unittest.TestCase):
         packed = self.directory / "packed"
         self.assertEqual({p.name for p in (packed / "bin").iterdir()}, set(self.PROGRAMS))
         self.assertEqual({p.name for p in (packed / "lib").iterdir()},
-                         {"libpart.so", "libkiln-rtc.so.0"})
+                         {"libpart.so", *self.LIBRARIES})
 
     def test_a_program_that_was_not_built_is_named(self):
         (self.directory / "bin/gpu_peaks").unlink()
