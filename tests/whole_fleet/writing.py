@@ -103,8 +103,8 @@ def wrong_secret(stage: Stage) -> str:
 
 
 def cold_fleet(stage: Stage) -> str:
-    """all hosts start with empty caches at the same time: together, they compile each kernel once
-    """
+    """all hosts start with empty caches at the same time: together, they compile each kernel once.
+    The time is that of one host's compiles, and of as many hosts that only read"""
     writers = [stage.host(place) for place in range(stage.wires.hosts)]
     for host in writers: # many of these kernels are expected to take less than 500 ms
         host.launch(*stage.PATIENT, "--fleet-lease", "0s",
@@ -121,23 +121,16 @@ def cold_fleet(stage: Stage) -> str:
         stage.expect_right_objects(host)
     compiled = sum(host.compiled() for host in writers)
     requests = stage.front_of_store.requests()
-    result = (f"{len(writers)} hosts: {compiled} compiles of {stage.cold.kernels} kernels, "
-              f"{seconds:.1f} s ({seconds / stage.cold.seconds:.2f} of one host's "
-              f"{stage.cold.seconds:.1f} s), {len(requests)} requests")
-    expect(compiled == stage.cold.kernels, result)
-    expect_quick(f"of {result}", seconds, RATIO_MAX * stage.cold.seconds)
-    return result
-
-
-def cold_hosts(stage: Stage) -> str:
-    """all hosts start at the same time and take all kernels from the store: the part of cold_fleet
-    that is not compiling"""
-    host = stage.writer()
-    host.prefetch()
     stage.await_uploads()
     expect_equal("kernels in the index", stage.publish()["kernels"], stage.cold.kernels)
     stage.end()
-    return read_together(stage, stage.front_of_store, stage.url, stage.store.reader)
+    reading = read_together(stage, stage.front_of_store, stage.url, stage.store.reader)
+    result = (f"{len(writers)} hosts: {compiled} compiles of {stage.cold.kernels} kernels, "
+              f"{len(requests)} requests, {seconds:.1f} s; one host alone {stage.cold.seconds:.1f} "
+              f"s, the hosts that only read {reading:.1f} s")
+    expect(compiled == stage.cold.kernels, result)
+    expect_quick(f"of {result}", seconds, RATIO_MAX * (stage.cold.seconds + reading))
+    return result
 
 
 def two_writers(stage: Stage) -> str:
@@ -366,7 +359,7 @@ def expect_records(scene: Scene, tree: pathlib.Path, number: int) -> None:
     host.kill()
 
 
-FIGURES = [write_and_read, cold_hosts, cold_fleet]
+FIGURES = [write_and_read, cold_fleet]
 SCENARIOS = [store_conditions, compact_again, wrong_secret, two_writers, occupied_names,
              absent_store, killed_writer, cut_writer]
 LOCAL = [killed_commands, killed_records]
