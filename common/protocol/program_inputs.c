@@ -239,12 +239,15 @@ static bool has_directive(const struct program_inputs *inputs, struct bytes text
     return false;
 }
 
+/* Returns whether "##" or one of its digraphs may contain |c|. */
+static bool is_paste_part(uint8_t c) { return c == '#' || c == '%' || c == ':'; }
+
 /* Returns whether a line that ends between |before| and |after| may split an identifier, or "##".
  */
 static bool may_split(uint8_t before, uint8_t after)
 {
     return (is_identifier_part(before) && is_identifier_part(after)) ||
-           (memchr("#%:", before, 3) && memchr("#%:", after, 3));
+           (is_paste_part(before) && is_paste_part(after));
 }
 
 /* Returns whether a spliced line end splits an identifier or "##", which would then be hidden from

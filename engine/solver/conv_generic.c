@@ -153,14 +153,14 @@ static void choose_config(const struct problem *p, const struct target *target,
 {
     double least = INFINITY;
     *ret_config = (struct perf_config){ .count = AXES, .values = { 0, 1 } };
-    for (uint16_t i = 0; i < TILINGS; i++) {
+    for (size_t i = 0; i < TILINGS; i++) {
         if (!fits(p, target, &tilings[i], 1))
             continue;
         uint32_t splits = splits_for(p, target, &tilings[i]);
         double cost = estimate(p, &tilings[i], splits);
         if (cost < least) {
             least = cost;
-            ret_config->values[TILING] = i;
+            ret_config->values[TILING] = (uint16_t)i;
             ret_config->values[SPLITS] = (uint16_t)splits;
         }
     }

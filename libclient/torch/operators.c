@@ -139,6 +139,7 @@ static void backward_by(struct call *call, uint64_t keys, struct mask mask)
     const struct pytorch *torch = &call->operators->torch;
     const struct maybe_ints bias_sizes = { ints_of(&call->bias_sizes), call->has_bias_sizes };
     struct guard guard __attribute__((cleanup(release_guard))) = guard_device(call);
+    (void)guard;
     struct returned made = torch->convolution_backward(
         keys, call->tensors[0], call->tensors[1], call->tensors[2], bias_sizes,
         ints_of(&call->stride), ints_of(&call->padding), ints_of(&call->dilation), call->transposed,
