@@ -95,6 +95,8 @@ def compact_again(stage: Stage) -> str:
 def wrong_secret(stage: Stage) -> str:
     """a wrong secret key of the store is counted as a refusal, not a miss, and no job fails"""
     user = stores.User(stage.store.reader.access, "another-secret")
+    if stage.store.client(user).ask("GET", f"{stores.BUCKET}/absent").status != 403:
+        return "not tried: this store accepts any secret key"
     host = stage.reader(stage.url, user=user)
     host.prefetch()
     stage.expect_all_compiled(host)
@@ -151,7 +153,8 @@ def uploaded(host: hosts.Host) -> int:
 
 
 def occupied_names(stage: Stage) -> str:
-    """an attacker overwrites all loose records: kernels are compiled, and nothing is packed"""
+    """an attacker overwrites all loose records: kernels are compiled, and nothing is packed unless
+    the store ignores conditions, so that a builder replaces the attacker's records"""
     host = stage.writer()
     host.prefetch()
     stage.await_uploads()
@@ -161,8 +164,9 @@ def occupied_names(stage: Stage) -> str:
     second = stage.writer(1)
     second.prefetch()
     stage.expect_right_objects(second)
+    honours = stores.conditions(stage.store) == "honoured"
     result = stage.publish()
-    expect_equal("kernels in the index", result.get("kernels"), 0)
+    expect(not honours or result["kernels"] == 0, "the index has kernels")
     return f"{second.compiled()} compiled, {result['refused']} refused by the compaction"
 
 
