@@ -70,7 +70,21 @@ static void pass_signal(int number)
         kill(program, number);
 }
 
-/* From now on, passes signals that end a job to the process |child|. */
+/* Delays signals until pass_signals has been called: they would end kilnctl, but not the
+ * program. */
+static void block_signals(sigset_t *ret_before)
+{
+    sigset_t blocked;
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGHUP);
+    sigaddset(&blocked, SIGINT);
+    sigaddset(&blocked, SIGQUIT);
+    sigaddset(&blocked, SIGTERM);
+    sigprocmask(SIG_BLOCK, &blocked, ret_before);
+}
+
+/* From now on, passes signals that end a job to the process |child|.  Ignores SIGINT and SIGQUIT,
+ * which the terminal also sends to |child|, because the report must still be printed. */
 static void pass_signals(pid_t child)
 {
     static const int passed[] = { SIGHUP, SIGTERM };
@@ -80,29 +94,41 @@ static void pass_signals(pid_t child)
     for (size_t i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
         if (sigaction(passed[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
             sigaction(passed[i], &pass, NULL);
+    signal(SIGINT, SIG_IGN);
+    signal(SIGQUIT, SIG_IGN);
 }
 
-/* Runs the program until it ends.  Ignores SIGINT and SIGQUIT, which the terminal also sends to the
- * program, because the report must still be printed.  Does not ignore SIGCHLD, as a parent may have
- * arranged: the kernel would forget the program's status. */
+/* Starts the program.  Returns its process, or -1. */
+static pid_t start_program(const struct invocation *invocation, const struct sigaction *for_child,
+                           struct kiln_error *err)
+{
+    sigset_t before;
+    block_signals(&before);
+    pid_t child = fork();
+    if (child > 0)
+        pass_signals(child);
+    if (child == 0)
+        sigaction(SIGCHLD, for_child, NULL);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    if (child == 0) {
+        int rc = execute(invocation, err);
+        output_error(stderr, "kilnctl", err, NULL);
+        _exit(rc == KILN_E_OK ? 0 : 127);
+    }
+    return child;
+}
+
+/* Runs the program until it ends.  Does not ignore SIGCHLD, as a parent may have arranged: the
+ * kernel would forget the program's status. */
 static int run_program(const struct invocation *invocation, int *ret_status, struct kiln_error *err)
 {
     const struct sigaction standard = { .sa_handler = SIG_DFL };
     struct sigaction before;
     siginfo_t ended;
     sigaction(SIGCHLD, &standard, &before);
-    pid_t child = fork();
-    if (child == 0) {
-        sigaction(SIGCHLD, &before, NULL);
-        int rc = execute(invocation, err);
-        output_error(stderr, "kilnctl", err, NULL);
-        _exit(rc == KILN_E_OK ? 0 : 127);
-    }
+    pid_t child = start_program(invocation, &before, err);
     if (child < 0)
         return cli_fail_errno(err, errno, "cannot start '%.500s'", invocation->words[0]);
-    pass_signals(child);
-    signal(SIGINT, SIG_IGN);
-    signal(SIGQUIT, SIG_IGN);
     while (waitid(P_PID, (id_t)child, &ended, WEXITED | WNOWAIT) < 0 && errno == EINTR)
         ;
     program = 0;

@@ -502,6 +502,17 @@ def test_a_signal_for_kilnctl_ends_the_program(job):
     assert "loaded none of NVRTC" in said
 
 
+def test_a_signal_for_kilnctl_just_after_it_starts_the_program_ends_both(job):
+    environment = {**job.environment, "LD_PRELOAD": str(HERE / "libkiln_signal_at_fork.so")}
+    with open(job.directory / "said", "w+", encoding="utf-8") as said:
+        done = subprocess.run([BUILD / "bin/kilnctl", "run", "--explain", "--", "sleep", "1000"],
+                              env=environment, stdin=subprocess.DEVNULL, stdout=said, stderr=said,
+                              timeout=WAIT_MAX_S, check=False)
+        said.seek(0)
+        assert "loaded none of NVRTC" in said.read()
+    assert done.returncode == 128 + signal.SIGTERM
+
+
 def test_kilnctl_explains_why_a_compile_was_not_answered(job):
     done = kilnctl_run(job, "--explain", "--", *job.command("--option", "--unheard-of", SOURCE))
     assert "1 without kilnd: an option is unknown or has side effects" in done.stderr
