@@ -20,10 +20,12 @@
  */
 #include "cli/kilnctl/command.h"
 #include "cli/result.h"
+#include "common/base/paths.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define NAME_LENGTH_MAX 64
 #define EDITS_MAX 2
@@ -162,6 +164,21 @@ static void check_daemon(struct call *call, struct kiln_client *client)
     call->daemon_answers = kiln_client_ping(client, PING_MS, NULL, &unused) == KILN_E_OK;
 }
 
+/* Adds the socket of the user's private kilnd to the error, if that file exists. libkiln starts
+ * such a kilnd for jobs, but kilnctl uses it only if --socket names it. */
+static void name_private_kilnd(struct kiln_error *err)
+{
+    char path[PATH_TEXT_MAX + sizeof("/kilnd.sock")];
+    struct kiln_err unused = KILN_ERR_INIT;
+    size_t used = strlen(err->text);
+    if (paths_private_cache(path, &unused))
+        return;
+    strcat(path, "/kilnd.sock");
+    if (access(path, F_OK) == 0)
+        snprintf(err->text + used, sizeof(err->text) - used,
+                 "; for the private kilnd of your jobs, give --socket %s", path);
+}
+
 /* Opens the client without KILN_TRACE: kernels that kilnctl fetches must not appear in the job's
  * trace. Then sets the variable again for a program that kilnctl runs. */
 static int open_without_trace(struct call *call, struct kiln_client **ret_client,
@@ -194,6 +211,8 @@ static int run_command(struct call *call, struct kiln_error *err)
     rc = call->command->run(&invocation, err);
     if (rc == KILN_E_UNAVAILABLE)
         check_daemon(call, client);
+    if (rc == KILN_E_UNAVAILABLE && !call->daemon_answers && !call->common.socket)
+        name_private_kilnd(err);
     return rc;
 }
 

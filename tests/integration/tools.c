@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/integration/host.h"
 #include "tests/support/raw_client.h"
+#include "tests/support/test_files.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -26,6 +27,17 @@ TEST_F(tools, without_a_daemon_the_exit_status_is_three)
     run_program(&f->daemon, &f->result, "kilnctl", "status", NULL);
     assert_int_equal(f->result.status, 3);
     assert_says(f->result.output, "kilnd");
+}
+
+TEST_F(tools, without_a_daemon_the_socket_of_a_private_one_is_named)
+{
+    const char *cache = test_subdirectory(f->daemon.directory, "cache-home");
+    const char *path =
+        test_path(test_subdirectory(test_subdirectory(cache, "kiln"), "private"), "kilnd.sock");
+    test_write_text(path, "");
+    run_program(&f->daemon, &f->result, "kilnctl", "status", NULL);
+    assert_int_equal(f->result.status, 3);
+    assert_says(f->result.output, path);
 }
 
 TEST_F(tools, a_command_that_needs_an_administrator_exits_with_four)
