@@ -320,6 +320,17 @@ static int read_directory(struct trace_job *job, const struct trace_question *q,
     return rc;
 }
 
+static int fail_unknown(const char *job, bool is_refused, struct kiln_error *err)
+{
+    struct stat seen;
+    bool is_file = stat(job, &seen) == 0 && S_ISREG(seen.st_mode);
+    return cli_fail(
+        err, KILN_E_NOT_FOUND,
+        "there is no trace of a job '%.120s'%s; 'kilnctl trace ls' lists the jobs%s%.120s", job,
+        is_refused ? " that can be read" : "", is_file ? "; for the file, write ./" : "",
+        is_file ? job : "");
+}
+
 static int read_job(struct trace_job *job, const struct trace_question *q, struct kiln_error *err)
 {
     char path[PATH_TEXT_MAX], word[TRACE_JOB_MAX];
@@ -329,11 +340,7 @@ static int read_job(struct trace_job *job, const struct trace_question *q, struc
     if (trace_directory(word, path, &why))
         return cli_fail(err, (int)why.code, "%s", why.text);
     int rc = read_directory(job, q, path, err);
-    if (!rc && job->process_count == 0)
-        return cli_fail(err, KILN_E_NOT_FOUND,
-                        "there is no trace of a job '%s'%s; 'kilnctl trace ls' lists the jobs",
-                        word, job->refused ? " that can be read" : "");
-    return rc;
+    return rc || job->process_count ? rc : fail_unknown(q->word, job->refused > 0, err);
 }
 
 static int compare_processes(const void *a, const void *b)

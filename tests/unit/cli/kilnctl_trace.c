@@ -8,7 +8,9 @@
 #include "common/base/fs.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 #define KEY_A "15ba9f68351e15ba9f68351e15ba9f68351e15ba9f68351e15ba9f68351e0000"
 #define KEY_B "25ba9f68351e15ba9f68351e15ba9f68351e15ba9f68351e15ba9f68351e0000"
@@ -146,8 +148,21 @@ TEST_F(kilnctl_trace, a_job_without_traces_is_not_found)
     assert_int_equal(RUN(&f->run, "trace", "show", "net"), KILN_E_NOT_FOUND);
     assert_says(f->run.err.text, "trace ls");
     assert_int_equal(RUN(&f->run, "trace", "show", "nothing"), KILN_E_NOT_FOUND);
+    assert_null(strstr(f->run.err.text, "./"));
     must(RUN(&f->run, "trace", "ls"), f->run.err);
     assert_says(f->run.printed, "KILN_TRACE");
+}
+
+TEST_F(kilnctl_trace, a_file_that_is_named_as_a_job_is_pointed_out)
+{
+    int before = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    scratch_write(f->home, "miopen.log", "text");
+    assert_int_equal(chdir(f->home), 0);
+    int rc = RUN(&f->run, "trace", "find", "miopen.log");
+    assert_int_equal(fchdir(before), 0);
+    close(before);
+    assert_int_equal(rc, KILN_E_NOT_FOUND);
+    assert_says(f->run.err.text, "./miopen.log");
 }
 
 TEST_F(kilnctl_trace, a_name_of_a_job_cannot_leave_the_directory_of_traces)
