@@ -510,6 +510,8 @@ def test_kiln_ptxas_finds_ptxas_in_path(launcher):
 def test_help_and_a_missing_compiler(launcher):
     assert "Usage: kiln-cc COMPILER" in launcher.start(KILN_CC, "--help")[0]
     assert "there is no program 'none'" in launcher.start(KILN_CC, "none", status=127)[1]
+    said = launcher.start(KILN_PTXAS, "k.ptx", status=127, KILN_PTXAS="", PATH="/nonexistent")[1]
+    assert "KILN_PTXAS" in said
 
 
 def test_kilnctl_explains_why_a_compiler_was_started_unchanged(launcher):

@@ -119,7 +119,8 @@ static int start(const char *name, char **arguments, bool is_ptxas)
     char path[PATH_MAX];
     const char *reason;
     if (!find_compiler(name, path)) {
-        fprintf(stderr, "kiln-cc: there is no program '%s'\n", name);
+        fprintf(stderr, "kiln-cc: there is no program '%s'%s\n", name,
+                is_ptxas ? ": set KILN_PTXAS to its path, or add its directory to PATH" : "");
         return STATUS_NOT_FOUND;
     }
     const char *slash = strrchr(path, '/');
