@@ -197,7 +197,7 @@ const struct command command_exec = {
         "comgr, kilnd answers if the same compile was done before by the same user: in another\n"
         "process, or by another program.  Otherwise the program compiles with its own library,\n"
         "and kilnd keeps the result.  Processes that need the same compile at the same time do it\n"
-        "once.\n"
+        "once.  The exit status is COMMAND's, or one of those below if it cannot be started.\n"
         "\n"
         "--torch also sets PYTHONPATH, so that every Python from 3.9 on, in COMMAND and the "
         "processes\n"
