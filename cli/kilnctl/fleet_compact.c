@@ -79,7 +79,7 @@ static void print_text(const struct fleet_compaction *c)
            units_kernels(c->kernels, kernels), (unsigned long long)c->packs,
            (unsigned long long)c->merged, (unsigned long long)c->indices);
     if (c->blocks)
-        printf("%llu blocks of tuning records packed\n", (unsigned long long)c->blocks);
+        printf("%llu blocks of tuning records or traces packed\n", (unsigned long long)c->blocks);
     if (c->dropped)
         printf("%llu kernels of the oldest packs left an index, because it is full\n",
                (unsigned long long)c->dropped);

@@ -2,6 +2,7 @@
 #include "cli/kilnctl/command.h"
 #include "cli/kilnctl/fleet_key_file.h"
 #include "cli/kilnctl/sign.h"
+#include "cli/kilnctl/trace_tree.h"
 #include "cli/output.h"
 
 #include <errno.h>
@@ -63,15 +64,19 @@ static int write_rights(const char *directory, const char *name, const struct fl
     return fleet_key_write(directory, *ret_key, path, err);
 }
 
-static void print_steps(const char *directory, const char *name)
+static void print_steps(const struct enrol_options *o, const char *directory, const char *name)
 {
     char line[PATH_MAX + 160];
     snprintf(line, sizeof(line), "%s/%s.key", directory, name);
     output_clean(line, false);
-    printf(
-        "%s\n    the secret key: set fleet_builder to this file.  Only kilnd's user may be able\n"
-        "    to read it (chown)\n",
-        line);
+    printf("%s\n    the secret key: keep it private\n", line);
+    if (o->targets && strcmp(o->targets, TRACE_TARGET) == 0)
+        printf("    traces: use 'kilnctl trace push --key'\n");
+    else if (o->targets)
+        printf("    kernels: use 'kilnctl fleet push --key', or set fleet_builder to this file;\n"
+               "    only kilnd's user may then be able to read it (chown)\n");
+    if (o->index)
+        printf("    index: use 'kilnctl fleet compact --key'\n");
     snprintf(line, sizeof(line), "%s/%s.pub", directory, name);
     output_clean(line, false);
     printf("%s\n    the public key: copy this file into fleet_keys (%s) of all\n"
@@ -96,9 +101,9 @@ static int run_fleet_enrol(const struct invocation *invocation, struct kiln_erro
         rc = write_rights(directory, name, &(struct fleet_rights){ o->targets, o->index }, &key,
                           err);
     if (rc)
-        return rc;
+        return fleet_key_advise(err);
     if (!invocation->common->json) {
-        print_steps(directory, name);
+        print_steps(o, directory, name);
         return KILN_E_OK;
     }
     snprintf(path, sizeof(path), "%.3900s/%.100s.key", directory, name);

@@ -60,6 +60,15 @@ static int find_path(const char *directory, const struct json *key, char path[PA
     return cli_fail(err, KILN_E_INVALID, "the key's name '%.80s' cannot be that of a file", name);
 }
 
+int fleet_key_advise(struct kiln_error *err)
+{
+    size_t used = strlen(err->text);
+    if (err->code == KILN_E_DENIED)
+        snprintf(err->text + used, sizeof(err->text) - used,
+                 ": run the command as root, or name another directory with --directory");
+    return err->code;
+}
+
 /* Fails if the file |path| has another key, because replacing that key would revoke it. A file
  * without a valid key may be replaced. */
 static int check_replaced(const char *path, const struct json *key, struct kiln_error *err)

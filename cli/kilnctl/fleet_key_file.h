@@ -28,6 +28,8 @@ CLI_MUST_CHECK int fleet_key_read(const char *path, struct json **ret_key, struc
 bool fleet_key_id(const struct json *key, uint8_t ret_id[FLEET_KEY_ID_SIZE]);
 /* Makes a copy of the key with |rights| instead of the key's own rights. */
 struct json *fleet_key_with_rights(const struct json *key, const struct fleet_rights *rights);
+/* If the user may not do it, adds to the error what to do. Returns the error's code. */
+int fleet_key_advise(struct kiln_error *err);
 /* Writes the key as NAME.pub, and returns the path. Refuses to replace another key. */
 CLI_MUST_CHECK int fleet_key_write(const char *directory, const struct json *key,
                                    char ret_path[PATH_MAX], struct kiln_error *err);

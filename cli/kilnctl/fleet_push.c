@@ -180,8 +180,10 @@ static int run_fleet_push(const struct invocation *invocation, struct kiln_error
     struct kiln_err why = KILN_ERR_INIT;
     struct fleet_signer signer;
     if (!o->key)
-        return cli_fail(err, KILN_E_INVALID,
-                        "fleet push needs --key, a secret key; 'kilnctl pkg keygen' creates one");
+        return cli_fail(
+            err, KILN_E_INVALID,
+            "fleet push needs --key, a builder's secret key; 'kilnctl fleet enrol' makes "
+            "one");
     if (o->records && o->target)
         return cli_fail(err, KILN_E_INVALID,
                         "--records pushes no kernels, so it has no effect with --target");

@@ -79,6 +79,11 @@ static int find_key(struct revocation *r, const char *word, struct kiln_error *e
     if (size >= PATH_MAX)
         return cli_fail(err, KILN_E_INVALID, "'%.80s' is too long for the name of a key", word);
     int rc = fleet_key_read(path, &key, err);
+    if (rc == KILN_E_NOT_FOUND && !is_file)
+        return cli_fail(err, rc,
+                        "there is no key '%.80s' in '%.200s': give its id (16 digits, 'key_id' in "
+                        "its file), its file NAME.pub, or --directory",
+                        word, r->directory);
     if (rc)
         return rc;
     if (!fleet_key_id(key, r->id))
@@ -243,9 +248,8 @@ static int revoke_key(const struct invocation *invocation, struct revocation *r,
         return rc;
     hex_write(r->id, sizeof(r->id), r->digits);
     look_up_key(r);
-    rc = write_mark(r, err);
-    if (rc)
-        return rc;
+    if (write_mark(r, err))
+        return fleet_key_advise(err);
     json_set_text(r->json, "key_id", r->digits);
     json_set_bool(r->json, "known", r->is_known);
     json_set_text(r->json, "file", r->path);

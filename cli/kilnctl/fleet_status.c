@@ -126,8 +126,9 @@ static int print_facts(const struct json *fleet, struct kiln_error *err)
     add_uploads(table, json_get(fleet, "uploads"));
     add_counts(table, "requests", json_get(fleet, "requests"));
     add_counts(table, "not used", json_get(fleet, "refused"));
-    table_cell(table, "too late");
-    table_cell(table, "%llu", (unsigned long long)json_get_u64(fleet, "late", 0));
+    table_cell(table, "late");
+    table_cell(table, "%llu look-ups got no answer within fleet_wait",
+               (unsigned long long)json_get_u64(fleet, "late", 0));
     return table_print(table, stdout, err);
 }
 
@@ -194,8 +195,10 @@ static int run_fleet_status(const struct invocation *invocation, struct kiln_err
         return rc;
     const struct json *fleet = json_get(reply, "fleet");
     if (!fleet)
-        return cli_fail(err, KILN_E_NOT_FOUND,
-                        "kilnd uses no fleet: the setting 'fleet' names the tree, see 'man kilnd'");
+        return cli_fail(
+            err, KILN_E_NOT_FOUND,
+            "this kilnd uses no fleet: set 'fleet' in kilnd.json to the URL of the tree, "
+            "and restart kilnd");
     if (invocation->common->json)
         return output_json(fleet, err);
     rc = print_facts(fleet, err);

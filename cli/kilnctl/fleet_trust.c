@@ -73,8 +73,9 @@ static int run_fleet_trust(const struct invocation *invocation, struct kiln_erro
     struct json *trusted =
         fleet_key_with_rights(key, &(struct fleet_rights){ o->targets, o->index });
     rc = fleet_key_write(directory, trusted, path, err);
-    if (!rc)
-        rc = check_directory(directory, path, err);
+    if (rc)
+        return fleet_key_advise(err);
+    rc = check_directory(directory, path, err);
     if (rc)
         return rc;
     if (invocation->common->json) {

@@ -136,8 +136,10 @@ static int run_trace_push(const struct invocation *invocation, struct kiln_error
     struct pushing p = { .codec = NULL };
     struct kiln_err why = KILN_ERR_INIT;
     if (!o->key)
-        return cli_fail(err, KILN_E_INVALID,
-                        "trace push needs --key, a secret key; 'kilnctl pkg keygen' creates one");
+        return cli_fail(
+            err, KILN_E_INVALID,
+            "trace push needs --key, a secret key; 'kilnctl fleet enrol --targets trace' "
+            "makes one");
     if (fleet_signer_read(o->key, &p.signer, &why))
         return cli_fail(err, (int)why.code, "%s", why.text);
     int rc = push_job(invocation, &p, err);

@@ -346,7 +346,9 @@ static enum kiln_code settle_series(struct shard_work *w, struct kiln_err *err)
 {
     struct fleet_place place;
     if (w->has_more)
-        return kiln_fail(err, KILN_FULL, "the shard '%s' has too many bytes of records", w->id);
+        return kiln_fail(err, KILN_FULL,
+                         "the records have too many bytes: delete the oldest files in v1/k/%s",
+                         w->id);
     enum kiln_code rc = fleet_spool_keep_newest(&w->spool, FLEET_SERIES_MAX, w->all->now, err);
     w->kernels = 0;
     for (size_t i = 0; !rc && i < w->spool.count; i++)

@@ -354,8 +354,10 @@ enum kiln_code fleet_pull_start(struct engine *e, const struct fleet_pull_option
 {
     struct fleet_tier *tier = e->fleet;
     if (!tier->is_on)
-        return kiln_fail(err, KILN_UNSUPPORTED,
-                         "this kilnd uses no fleet: the setting 'fleet' is empty");
+        return kiln_fail(
+            err, KILN_UNSUPPORTED,
+            "this kilnd uses no fleet: set 'fleet' in kilnd.json to the URL of the tree, "
+            "and restart kilnd");
     if (tier->pull && tier->pull->shard_count > 0)
         return kiln_fail(err, KILN_BUSY, "another pull runs already: wait until it ends");
     struct fleet_pull *p = calloc(1, sizeof(*p));

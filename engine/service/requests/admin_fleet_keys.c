@@ -20,8 +20,10 @@ static enum kiln_code work_keys(struct admin *a)
     struct reading *reading = a->own;
     const struct fleet_tier *tier = a->base.engine->fleet;
     if (!fleet_tier_is_on(tier))
-        return kiln_fail(&a->base.err, KILN_UNSUPPORTED,
-                         "this kilnd uses no fleet: the setting 'fleet' is empty");
+        return kiln_fail(
+            &a->base.err, KILN_UNSUPPORTED,
+            "this kilnd uses no fleet: set 'fleet' in kilnd.json to the URL of the tree, "
+            "and restart kilnd");
     return fleet_keys_read(tier, &reading->keys, &a->base.err);
 }
 

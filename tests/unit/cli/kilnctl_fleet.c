@@ -4,6 +4,7 @@
 #include "tests/unit/cli/kilnctl_fake.h"
 #include "tests/unit/cli/scratch_directory.h"
 
+#include "cli/kilnctl/fleet_key_file.h"
 #include "cli/kilnctl/nap.h"
 #include "engine/digest/sha256.h"
 #include "engine/fleet/fleet_record.h"
@@ -154,12 +155,12 @@ TEST_F(kilnctl_fleet, a_newer_block_replaces_the_older_one_of_its_series)
     put_block(f, "other-0", "of another host");
     assert_int_equal(push_all(f, "{\"records\":7}"), KILN_E_OK);
     assert_int_equal(compact(f), KILN_E_OK);
-    assert_says(f->run.printed, "2 blocks of tuning records packed");
+    assert_says(f->run.printed, "2 blocks of tuning records");
     buffer_clear(&f->records);
     put_block(f, "host-0", "the newest");
     assert_int_equal(push_all(f, "{\"records\":7}"), KILN_E_OK);
     assert_int_equal(compact(f), KILN_E_OK);
-    assert_says(f->run.printed, "1 blocks of tuning records packed");
+    assert_says(f->run.printed, "1 blocks of tuning records");
     assert_int_equal(RUN(&f->run, "fleet", "verify", "--trust", f->trust, f->tree), KILN_E_OK);
     assert_says(f->run.printed, "0 kernels, blocks: 2, indices: 1, bad: 0");
 }
@@ -435,6 +436,7 @@ TEST_F(kilnctl_fleet, revoking_a_key_in_another_directory_than_kilnds_is_an_erro
     assert_says(f->run.err.text, "'/etc'");
     assert_int_equal(RUN(&f->run, "fleet", "revoke", "nobody", "--directory", keys),
                      KILN_E_NOT_FOUND);
+    assert_says(f->run.err.text, "key_id");
 }
 
 TEST_F(kilnctl_fleet, enrolling_makes_a_key_that_other_hosts_can_trust_as_it_is)
@@ -447,6 +449,8 @@ TEST_F(kilnctl_fleet, enrolling_makes_a_key_that_other_hosts_can_trust_as_it_is)
         RUN(&f->run, "fleet", "enrol", "--targets", "gfx90a", "--name", "n1", "--directory", keys),
         KILN_E_OK);
     assert_says(f->run.printed, "host/n1.key");
+    assert_says(f->run.printed, "fleet_builder");
+    assert_null(strstr(f->run.printed, "compact"));
     assert_int_equal(count_trusted(f, keys), 1);
     must(fleet_signer_read(secret, &signer, &f->err), f->err);
     f->run.common.json = true;
@@ -458,6 +462,26 @@ TEST_F(kilnctl_fleet, enrolling_makes_a_key_that_other_hosts_can_trust_as_it_is)
     must(fleet_trust_read(keys, &trust, &f->err), f->err);
     assert_true(fleet_trust_may_index(trust, signer.key_id)); /* the key is still the same */
     assert_int_equal(RUN(&f->run, "fleet", "enrol", "--directory", keys), KILN_E_INVALID);
+}
+
+TEST_F(kilnctl_fleet, a_key_for_indices_alone_is_not_for_kilnd)
+{
+    char keys[512];
+    scratch_path(f->directory, "host", keys);
+    assert_int_equal(RUN(&f->run, "fleet", "enrol", "--index", "--name", "i1", "--directory", keys),
+                     KILN_E_OK);
+    assert_says(f->run.printed, "fleet compact");
+    assert_null(strstr(f->run.printed, "fleet_builder"));
+}
+
+TEST(kilnctl_fleet, only_a_refusal_is_advised_to_run_as_root)
+{
+    struct kiln_error err = { .code = KILN_E_DENIED, .text = "cannot write" };
+    assert_int_equal(fleet_key_advise(&err), KILN_E_DENIED);
+    assert_says(err.text, "root");
+    err = (struct kiln_error){ .code = KILN_E_IO, .text = "cannot write" };
+    assert_int_equal(fleet_key_advise(&err), KILN_E_IO);
+    assert_null(strstr(err.text, "root"));
 }
 
 static unsigned naps;
