@@ -3,18 +3,17 @@
 #define KILN_TORCH_CALL_H
 
 /*
- * One call of an operator: its arguments, what was made for it, and the key by which its choices
- * are found.
+ * One call of an operator: its arguments, its results, and the key by which its choices are found.
  *
- * Ownership  A call owns the handles of its tensors, until call_end().  C++'s exceptions pass
+ * Ownership  a call owns the handles of its tensors, until call_end().  C++'s exceptions pass
  *            through the operators, so a call is declared with CALL_AUTO, and the files that use
- *            calls are compiled with -fexceptions.
- * Threads    A call belongs to its thread.
+ *            calls are compiled with -fexceptions
+ * Threading  a call belongs to its thread
  */
 #include "libclient/torch/pytorch.h"
 #include "libclient/torch/torch.h"
 
-/* PyTorch rejects a convolution with more dimensions, also if the list is cut. */
+/* A longer list is cut.  PyTorch rejects such a convolution, as it has too many dimensions. */
 #define LIST_MAX 8
 #define KEY_WORDS_MAX 96
 
@@ -38,11 +37,11 @@ struct call {
     bool has_bias_sizes, transposed, is_backward;
     int64_t groups;
     struct mask mask;
-    uint32_t flags;
+    uint32_t flags; /* kiln_torch_flags() */
     bool has_key;
     void *stream;
-    tensor_handle made[3];
-    struct key key; /* the last member, see call_begin() */
+    tensor_handle made[3]; /* the results; NULL: not made yet, or not wanted */
+    struct key key;        /* the last member, see call_begin() */
 };
 
 #define CALL_AUTO __attribute__((cleanup(call_end)))

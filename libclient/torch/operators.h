@@ -15,14 +15,14 @@
 #define DISPATCH_KEY_MAX 32
 
 struct kiln_torch_operators {
-    struct kiln_torch_operators *next; /* of all */
+    struct kiln_torch_operators *next; /* in the list of all operators */
     struct pytorch torch;
     void (*operator_delete)(void *object);
     int (*delete_value)(uint64_t *value);
-    const void *context; /* PyTorch's flags */
-    struct scalar one;
+    const void *context; /* PyTorch's at::Context, which has the flags */
+    struct scalar one;   /* the number 1 */
     char dispatch_key[DISPATCH_KEY_MAX];
-    uint64_t asked, original;
+    uint64_t asked, original; /* as in struct kiln_torch_setup */
     int (*launch)(void *run, const struct kiln_native_tensors *tensors, void *err);
     int (*stream)(int32_t device, void **ret_stream);
     void *library; /* NULL while not installed */

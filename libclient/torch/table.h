@@ -3,10 +3,10 @@
 #define KILN_TORCH_TABLE_H
 
 /*
- * The choices of calls, by their keys.
+ * The table of choices between kiln and PyTorch, by the keys of calls.
  *
- * Ownership  The table owns its entries, which refer to choices.  Nothing is ever removed.
- * Threads    table_find() takes no lock; table_add() does.
+ * Ownership  the table owns its entries, which refer to choices.  Nothing is ever removed
+ * Threading  any thread; table_find() takes no lock
  */
 #include "libclient/torch/call.h"
 
@@ -19,7 +19,7 @@
 enum action { ACTION_KILN, ACTION_ORIGINAL };
 
 struct kiln_torch_choice {
-    struct kiln_torch_choice *next; /* of all */
+    struct kiln_torch_choice *next; /* in the list of all choices */
     _Atomic int action;             /* enum action */
     _Atomic int64_t calls_left;     /* before Python decides again */
     bool is_limited;

@@ -3,15 +3,15 @@
 #define KILN_TORCH_H
 
 /*
- * libkiln-torch: PyTorch's convolution operators in C, for the convolutions whose choice between
- * kiln and PyTorch is made.  kiln.torch (Python) loads this library, makes all choices, and runs
- * the convolutions without one.
+ * libkiln-torch: PyTorch's convolution operators in C.
  *
- * Ownership  Operators and choices are never freed, because launched work and other threads may
+ * Role       runs convolutions by kiln or PyTorch, as was chosen for them.  kiln.torch (Python)
+ *            loads this library, makes all choices, and runs the convolutions without a choice
+ * Ownership  operators and choices are never freed, because launched work and other threads may
  *            still use them.  A process makes one set of operators, and at most CHOICES_MAX choices
- *            (kiln/torch/_operators.py).
- * Threads    Any thread may run a convolution, choose or read counts.  The caller starts and stops
- *            operators while no other thread does either.
+ *            (kiln/torch/_operators.py)
+ * Threading  any thread may run a convolution, choose or read counts.  Operators are started and
+ *            stopped by one thread at a time, while no other thread runs a convolution
  */
 #include <stddef.h>
 #include <stdint.h>
