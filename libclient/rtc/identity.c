@@ -179,7 +179,7 @@ static bool find_nvrtc(struct rtc_library *library, const char *path, struct sha
         library->trouble = "the library has no build id";
     else if (!library->name[0] || !builtins_path(library, path, builtins) ||
              !digest_file(builtins, digest))
-        library->trouble = "its builtins library is not beside it";
+        library->trouble = "its builtins library is not in its directory, or has no build id";
     return true;
 }
 
