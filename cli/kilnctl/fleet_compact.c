@@ -87,6 +87,9 @@ static void print_text(const struct fleet_compaction *c)
         if (c->refused[i])
             printf("%llu not packed: %s\n", (unsigned long long)c->refused[i],
                    fleet_fault_text((enum fleet_fault)i));
+    if (c->refused[FLEET_FAULT_UNTRUSTED] || c->refused[FLEET_FAULT_NOT_ALLOWED])
+        puts("note: the directory of --trust needs the key of each builder, with the target in its "
+             "'targets': see 'kilnctl fleet enrol --help'");
 }
 
 static void print_conditions(const struct fleet_place *place, struct json *json)

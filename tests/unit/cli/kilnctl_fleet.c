@@ -174,6 +174,7 @@ TEST_F(kilnctl_fleet, pushed_kernels_are_packed)
     assert_int_equal(compact(f), KILN_E_OK);
     assert_says(f->run.printed, "2 kernels packed (packs: 1, merged: 0, indices: 1)");
     assert_says(f->run.printed, "1 not packed"); /* alice may not sign for gfx942 */
+    assert_says(f->run.printed, "'targets'");
 }
 
 TEST_F(kilnctl_fleet, results_are_printed_as_json)
