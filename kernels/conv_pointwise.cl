@@ -27,7 +27,7 @@
 #include "kiln/prelude.h"
 
 #define LANES (KILN_PARTS ? KILN_ITEMS / KILN_PARTS : KILN_ITEMS)
-#define TILES ((KILN_PIXELS + LANES * KILN_VECTOR - 1) / (LANES * KILN_VECTOR))
+#define TILES ((KILN_PIXELS - 1) / (LANES * KILN_VECTOR) + 1)
 
 KILN_INLINE void get_pixels(KILN_GLOBAL const kiln_value *from, kiln_u32 at, float *pixels)
 {

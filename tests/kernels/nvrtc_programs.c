@@ -9,6 +9,7 @@
  * ConvGeneric is left out. */
 #include "engine/solver/conv_generic.h"
 #include "engine/solver/conv_implicit_gemm_paths.h"
+#include "engine/solver/conv_pointwise.h"
 #include "tests/gpu/nvrtc.h"
 #include "tests/kernels/random_problem.h"
 #include "tests/support/test.h"
@@ -101,6 +102,39 @@ static void every_solver_compiles_without_diagnostics(void **state)
     if (every_tile_of_every_problem)
         bad += compile_random(&solver_conv_generic, number, &target);
     assert_int_equal(bad, 0);
+}
+
+/* Sums of sizes in kernels must not overflow for the largest images, whose number of pixels is
+ * close to 2^31. NVRTC warns if a constant expression overflows. Without arguments, compiles only
+ * ConvPointwise, whose kernels divide all pixels of an image into tiles. */
+static void the_largest_images_compile_without_diagnostics(void **state)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    struct target target;
+    unsigned bad = 0, applied = 0;
+    (void)state;
+    must(target_parse(bytes_of_text("sm_90a"), &target, &err), err);
+    for (unsigned direction = 0; direction < (every_tile_of_every_problem ? 3 : 1); direction++) {
+        struct problem p = { .direction = direction,
+                             .spatial_dims = 2,
+                             .n = 1,
+                             .c = 1,
+                             .k = 1,
+                             .groups = 1,
+                             .in = { 1, 256, (1u << 23) - 1 },
+                             .filter = { 1, 1, 1 },
+                             .stride = { 1, 1, 1 },
+                             .dilation = { 1, 1, 1 } };
+        for (size_t i = 0; solvers[i]; i++) {
+            bool is_wanted = every_tile_of_every_problem || solvers[i] == &solver_conv_pointwise;
+            if (!is_wanted || !solvers[i]->applies(&p, &target))
+                continue;
+            bad += compile(solvers[i], &p, &target);
+            applied++;
+        }
+    }
+    assert_int_equal(bad, 0);
+    assert_true(applied >= 1);
 }
 
 static void products_in_tf32_compile_without_diagnostics(void **state)
@@ -315,11 +349,12 @@ static void every_tile_of_planes_compiles(void **state)
 
 int main(int argc, char **argv)
 {
-    struct CMUnitTest tests[TARGETS + 4] = {
+    struct CMUnitTest tests[TARGETS + 5] = {
         [TARGETS] = cmocka_unit_test(every_tile_that_bulk_copies_feed_compiles),
         [TARGETS + 1] = cmocka_unit_test(products_in_tf32_compile_without_diagnostics),
         [TARGETS + 2] = cmocka_unit_test(every_tile_in_tf32_that_bulk_copies_feed_compiles),
         [TARGETS + 3] = cmocka_unit_test(every_tile_of_planes_compiles),
+        [TARGETS + 4] = cmocka_unit_test(the_largest_images_compile_without_diagnostics),
     };
     static char names[TARGETS][64];
     struct kiln_err err = KILN_ERR_INIT;
@@ -338,5 +373,5 @@ int main(int argc, char **argv)
         tests[i] = (struct CMUnitTest){ names[i], every_solver_compiles_without_diagnostics, NULL,
                                         NULL, (void *)&targets[i] };
     }
-    return _cmocka_run_group_tests("nvrtc_programs", tests, TARGETS + 4, NULL, NULL);
+    return _cmocka_run_group_tests("nvrtc_programs", tests, TARGETS + 5, NULL, NULL);
 }
