@@ -4,9 +4,10 @@
 
 Usage: serve_emulator.py EMULATOR ARCH DIRECTORY
 
-EMULATOR is a checkout of tinygrad; ARCH is gfx906, gfx90a, gfx942, gfx1100, gfx1201, ...
+EMULATOR is a checkout of tinygrad; ARCH is gfx906, gfx908, gfx90a, gfx942, gfx1100 or gfx1201.
 The socket and the device's memory are created in DIRECTORY. Serves one process after the other.
 """
+import array
 import ctypes
 import mmap
 import os
@@ -23,10 +24,17 @@ CODE_BYTES = 1 << 28
 LDS_BYTES = (4 << 30) + (1 << 20)
 MAP_FIXED_NOREPLACE, MAP_NORESERVE = 0x100000, 0x4000
 
-# RDNA 3's buffer_gl0_inv and buffer_gl1_inv, which the emulator does not decode.  They invalidate
-# caches, which the emulator does not have, so they are replaced by two s_nop.
-INVALIDATIONS = [struct.pack("<II", word, 0) for word in (0xE0AC0000, 0xE0B00000)]
-NOTHING = struct.pack("<II", 0xBF800000, 0xBF800000)
+# Instructions that write back or invalidate caches, which the emulator neither decodes nor has:
+# RDNA 3's buffer_gl0_inv and buffer_gl1_inv, and RDNA 4's global_inv and global_wb with each scope.
+# s_nop replaces each of their words.
+CACHE_INSTRUCTIONS = (
+    [struct.pack("<II", word, 0) for word in (0xE0AC0000, 0xE0B00000)] +
+    [struct.pack("<III", word, scope << 18, 0) for word in (0xEE0AC07C, 0xEE0B007C)
+     for scope in range(4)])
+S_NOP = struct.pack("<I", 0xBF800000)
+
+# Fields of the first word of a matrix instruction (MFMA).
+MATRIX_PREFIX, MATRIX_OP, MATRIX_ACC = 0x1A7 << 23, 0x7F << 16, 1 << 15
 
 libc = ctypes.CDLL(None, use_errno=True)
 libc.mmap.restype = ctypes.c_void_p
@@ -84,16 +92,36 @@ def unpack_count(data, at, kind, first, mask, base):
     return int.from_bytes(data[at:at + size], "big"), at + size
 
 
-def without_invalidations(code):
-    for instruction in INVALIDATIONS:
-        code = code.replace(instruction, NOTHING)
+def without_cache_instructions(code):
+    for instruction in CACHE_INSTRUCTIONS:
+        code = code.replace(instruction, S_NOP * (len(instruction) // 4))
     return code
 
 
-class Module:
-    """A code object that is loaded at |base|."""
+def as_cdna3(code, target):
+    """Returns code for |target| with CDNA 3's encoding of matrix instructions, which the emulator
+    decodes for all of gfx9.
 
-    def __init__(self, image, base):
+    gfx90a's v_mfma_f32_16x16x16bf16_1k has another opcode there.  On gfx908, the sums are always
+    in accumulation registers; later, a bit says so.
+    """
+    whole = len(code) // 4 * 4
+    words = array.array("I", code[:whole])
+    for i, word in enumerate(words):
+        if word & 0xFF800000 != MATRIX_PREFIX or target not in ("gfx908", "gfx90a"):
+            continue
+        op = (word & MATRIX_OP) >> 16
+        if target == "gfx90a" and op == 0x67:
+            words[i] = word & ~MATRIX_OP | 0x61 << 16
+        elif target == "gfx908" and op in range(0x40, 0x58):
+            words[i] = word | MATRIX_ACC
+    return words.tobytes() + code[whole:]
+
+
+class Module:
+    """A code object for |target| that is loaded at |base|."""
+
+    def __init__(self, image, base, target):
         self.base, self.symbols, self.arguments = base, {}, {}
         (headers, sections), (size, count, section_size, section_count) = (
             struct.unpack_from("<QQ", image, 32), struct.unpack_from("<HHHH", image, 54))
@@ -103,9 +131,10 @@ class Module:
             kind, flags, offset, address, _, stored, loaded, _ = header
             if kind == 1:
                 part = image[offset:offset + stored]
+                if flags & 1:
+                    part = as_cdna3(without_cache_instructions(part), target)
                 ctypes.memset(base + address, 0, loaded)
-                ctypes.memmove(base + address, without_invalidations(part) if flags & 1 else part,
-                               stored)
+                ctypes.memmove(base + address, part, stored)
                 self.end = max(self.end, base + address + loaded)
             elif kind == 4:
                 self.read_notes(image, offset, stored)
@@ -147,12 +176,13 @@ def user_data(properties, arguments):
 class Server:
     """The state of one client."""
 
-    def __init__(self, run_asm, arch):
-        self.run_asm, self.arch = run_asm, arch
+    def __init__(self, run_asm, arch, target):
+        self.run_asm, self.arch, self.target = run_asm, arch, target
         self.modules, self.functions, self.code_end = [], [], CODE_AT
 
     def load(self, address, size):
-        module = Module(ctypes.string_at(int(address), int(size)), self.code_end)
+        module = Module(ctypes.string_at(int(address), int(size)), self.code_end,
+                        self.target)
         self.code_end = (module.end + 4095) // 4096 * 4096 + 4096
         self.modules.append(module)
         return len(self.modules) - 1
@@ -201,8 +231,7 @@ def widen_lds(emulator):
     emulator.Buffer = make_buffer
 
 
-def serve(connection, run_asm, arch):
-    server = Server(run_asm, arch)
+def serve(connection, server):
     lines = connection.makefile("rw")
     for line in lines:
         command, *words = line.split()
@@ -233,7 +262,7 @@ def main():
     print("ready", flush=True)
     while True:
         connection, _ = listener.accept()
-        serve(connection, emu.run_asm, arch)
+        serve(connection, Server(emu.run_asm, arch, target))
         connection.close()
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Tests the server behind the emulated HIP runtime, with an emulator that only records its calls.
-"""
+"""Tests the server behind the emulated HIP runtime, with an emulator that only records its calls,
+and the table of the results."""
 import ctypes
 import pathlib
 import struct
@@ -11,6 +11,7 @@ import unittest
 DIRECTORY = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(DIRECTORY))
 
+import result_table  # noqa: E402
 import serve_emulator  # noqa: E402
 
 KERNARG = 1 << 3
@@ -41,12 +42,28 @@ class Notes(unittest.TestCase):
 
 
 class Code(unittest.TestCase):
-    def test_cache_invalidations_are_left_out(self):
-        barrier, end = struct.pack("<I", 0xBFBD0000), struct.pack("<I", 0xBFB00000)
-        invalidation = struct.pack("<II", 0xE0AC0000, 0)
-        nops = struct.pack("<II", 0xBF800000, 0xBF800000)
-        self.assertEqual(serve_emulator.without_invalidations(barrier + invalidation + end),
-                         barrier + nops + end)
+    def code(self, *words):
+        return struct.pack(f"<{len(words)}I", *words)
+
+    def test_cache_instructions_become_nops(self):
+        nop = 0xBF800000
+        self.assertEqual(
+            serve_emulator.without_cache_instructions(
+                self.code(0xBFBD0000, 0xE0AC0000, 0, 0xBFB00000)),
+            self.code(0xBFBD0000, nop, nop, 0xBFB00000))
+        for word in (0xEE0AC07C, 0xEE0B007C):  # global_inv and global_wb scope:SCOPE_DEV
+            self.assertEqual(
+                serve_emulator.without_cache_instructions(self.code(word, 2 << 18, 0, 0xBFB00000)),
+                self.code(nop, nop, nop, 0xBFB00000))
+
+    def test_matrix_instructions_are_encoded_as_in_cdna3(self):
+        bf16, fp16, addition = (0xD3E78000, 0x04020500), (0xD3CD0000, 0x04020500), 0x02020300
+        code = self.code(*bf16, *fp16, addition) + b"\0\0"
+        self.assertEqual(serve_emulator.as_cdna3(code, "gfx90a"),
+                         self.code(0xD3E18000, bf16[1], *fp16, addition) + b"\0\0")
+        self.assertEqual(serve_emulator.as_cdna3(code, "gfx908"),
+                         self.code(*bf16, 0xD3CD8000, fp16[1], addition) + b"\0\0")
+        self.assertEqual(serve_emulator.as_cdna3(code, "gfx942"), code)
 
 
 class Registers(unittest.TestCase):
@@ -79,7 +96,7 @@ class Launches(unittest.TestCase):
 
     def setUp(self):
         self.result = 0
-        self.server = serve_emulator.Server(self.run_asm, "cdna")
+        self.server = serve_emulator.Server(self.run_asm, "cdna", "gfx906")
         self.module = Module()
         self.server.modules.append(self.module)
 
@@ -99,6 +116,27 @@ class Launches(unittest.TestCase):
         self.server.function("0", "scale")
         with self.assertRaises(RuntimeError):
             self.server.launch(*"0 1 1 1 64 1 1 0 0 0".split())
+
+
+class Table(unittest.TestCase):
+    def setUp(self):
+        cases = [("gfx90a", "fp32", "F", "wrong"), ("gfx90a", "fp32", "F", "ok"),
+                 ("gfx90a", "fp32", "W", "-"), ("gfx1100", "fp32", "F", "ok"),
+                 ("gfx1100", "bf16", "B", "no decoder"), ("gfx1100", "bf16", "W", "wrong")]
+        self.rows = result_table.read_cases(
+            f"{target}\tConvA\t3×3\t{kind}\tNCHW\t{direction}\t{result}\n"
+            for target, kind, direction, result in cases)
+
+    def test_a_cell_counts_the_right_results(self):
+        self.assertEqual(result_table.table(self.rows), [
+            "| solver | problem | directions | types | layouts | gfx90a | gfx1100 |",
+            "| --- | --- | --- | --- | --- | --- | --- |",
+            "| ConvA | 3×3 | F, B, W | fp32, bf16 | NCHW | 1 of 1 | 1 of 3 |",
+        ])
+
+    def test_failures_are_grouped_by_solver_target_and_type(self):
+        self.assertEqual(result_table.failures(self.rows),
+                         ["- ConvA, gfx1100, bf16: 2 cases, such as `no decoder`"])
 
 
 class Script(unittest.TestCase):
