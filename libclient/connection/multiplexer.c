@@ -203,9 +203,9 @@ static _Thread_local const atomic_bool *stop_flag;
 
 void multiplexer_stop_with(const atomic_bool *stop) { stop_flag = stop; }
 
-/* Like multiplexer_wait, but looks at the thread's |stop_flag| every STOP_NS. */
-static enum kiln_code wait_or_stop(struct multiplexer *x, struct waiter *waiter,
-                                   uint64_t deadline_ns, struct kiln_err *err)
+/* Looks at the thread's |stop_flag| every STOP_NS. */
+enum kiln_code multiplexer_wait_or_stop(struct multiplexer *multiplexer, struct waiter *waiter,
+                                        uint64_t deadline_ns, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_TIMED_OUT;
     bool is_last = false;
@@ -214,7 +214,7 @@ static enum kiln_code wait_or_stop(struct multiplexer *x, struct waiter *waiter,
         if (stop_flag && atomic_load(stop_flag))
             return kiln_fail(err, KILN_TIMED_OUT, "the thread must end");
         is_last = !stop_flag || slice >= deadline_ns;
-        rc = multiplexer_wait(x, waiter, is_last ? deadline_ns : slice, err);
+        rc = multiplexer_wait(multiplexer, waiter, is_last ? deadline_ns : slice, err);
     }
     return rc;
 }
@@ -226,7 +226,7 @@ enum kiln_code multiplexer_call(struct multiplexer *multiplexer, struct request 
     kiln_err_init(&err);
     enum kiln_code rc = multiplexer_submit(multiplexer, request, &err);
     while (!rc && !request->ended)
-        rc = wait_or_stop(multiplexer, request->waiter, deadline_ns, &err);
+        rc = multiplexer_wait_or_stop(multiplexer, request->waiter, deadline_ns, &err);
     multiplexer_abandon(multiplexer, request);
     if (request->ended)
         return request->code;

@@ -147,8 +147,13 @@ void multiplexer_abandon(struct multiplexer *multiplexer, struct request *reques
 KILN_MUST_CHECK enum kiln_code multiplexer_call(struct multiplexer *multiplexer,
                                                 struct request *request, uint64_t deadline_ns);
 
-/* Lets multiplexer_call return KILN_TIMED_OUT to this thread soon after |stop| became true. */
+/* Lets multiplexer_call and multiplexer_wait_or_stop return KILN_TIMED_OUT to this thread soon
+ * after |stop| became true. */
 void multiplexer_stop_with(const atomic_bool *stop);
+/* Like multiplexer_wait, but may be stopped (multiplexer_stop_with). */
+KILN_MUST_CHECK enum kiln_code multiplexer_wait_or_stop(struct multiplexer *multiplexer,
+                                                        struct waiter *waiter, uint64_t deadline_ns,
+                                                        struct kiln_err *err);
 
 void waiter_init(struct waiter *waiter);
 /* All requests of |waiter| must have ended or been abandoned. */

@@ -311,30 +311,28 @@ static bool is_slower(const struct work_solver *s, const struct work_solver *bes
 }
 
 /* Measures the plan that the job uses, unless a solver was measured with its config.  Keeps the
- * plan if no solver is faster, or if it could not be measured.  Generic kernels, whose solver is
- * not among the problem's solvers, must be measured: they are not kept without a reason. */
+ * plan if no solver is faster, or if it could not be measured.  A generic plan is a stand-in, and
+ * is not kept. */
 static enum kiln_code judge_incumbent(struct work *work, struct kiln_err *err)
 {
     struct kiln_plan *plan = work->incumbent;
     const struct work_solver *best = work_fastest(work);
     const struct work_solver *same = plan ? find_solver(work, kiln_plan_solver(plan)) : NULL;
-    if (!plan || !best || (same && is_measured_with(same, plan)))
+    if (!plan || !best || kiln_plan_source(plan) == KILN_PLAN_GENERIC ||
+        (same && is_measured_with(same, plan)))
         return KILN_OK;
-    if (!same && kiln_plan_source(plan) != KILN_PLAN_GENERIC) {
+    if (!same) {
         work->result->plan = kiln_plan_ref(plan);
         return KILN_OK;
     }
     struct work_solver *s = malloc(sizeof(*s));
     if (!s)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to measure the job's plan");
-    const struct kiln_solution generic = { .solver = kiln_plan_solver(plan), .algorithm = "" };
-    *s = (struct work_solver){ .solution = same ? same->solution : generic, .plan = plan };
+    *s = (struct work_solver){ .solution = same->solution, .plan = plan };
     snprintf(s->config, sizeof(s->config), "%s", kiln_plan_config(plan));
     enum kiln_code rc = measure_plan(work, s, err);
-    if (!rc && !is_slower(s, best) && (same || s->state == KILN_CONV_TIMED))
+    if (!rc && !is_slower(s, best))
         work->result->plan = kiln_plan_ref(plan);
-    if (!same && s->state == KILN_CONV_TIMED)
-        work->result->generic_ms = s->timing.median_ms;
     free(s);
     return rc;
 }

@@ -88,9 +88,12 @@ static const char *config_of(const struct kiln_solution *s)
 }
 
 /* Returns whether the record of a solver says how fast the plan is. The plan of a similar problem
- * may have a tuned config, which only a tune of this problem measures. */
+ * may have a tuned config, which only a tune of this problem measures. A generic plan has no
+ * record: it is a stand-in for every plan that has one. */
 static bool has_time_for(const struct kiln_solution *s, const struct kiln_plan *plan)
 {
+    if (kiln_plan_source(plan) == KILN_PLAN_GENERIC)
+        return true;
     return strcmp(s->solver, kiln_plan_solver(plan)) == 0 &&
            (kiln_plan_source(plan) != KILN_PLAN_NEAREST || s->best_config[0] ||
             strcmp(s->config, kiln_plan_config(plan)) == 0);
@@ -98,9 +101,8 @@ static bool has_time_for(const struct kiln_solution *s, const struct kiln_plan *
 
 /* Returns whether the records have a faster choice than the job's plan. A find records one solver
  * after the other, so its records say nothing before they contain the plan's solver. */
-static bool is_outdone(const struct kiln_solutions *list, const struct follow_question *question)
+static bool is_outdone(const struct kiln_solutions *list, const struct kiln_plan *plan)
 {
-    const struct kiln_plan *plan = question->incumbent;
     struct kiln_solution best = { .size = sizeof(best) };
     bool is_comparable = false;
     for (unsigned i = 0; i < kiln_solutions_count(list); i++) {
@@ -111,8 +113,6 @@ static bool is_outdone(const struct kiln_solutions *list, const struct follow_qu
         if (!(best.find_ms > 0) || time_of(&s) < time_of(&best))
             best = s;
     }
-    if (kiln_plan_source(plan) == KILN_PLAN_GENERIC)
-        return best.find_ms > 0 && time_of(&best) < question->generic_ms;
     return is_comparable && (strcmp(best.solver, kiln_plan_solver(plan)) != 0 ||
                              strcmp(config_of(&best), kiln_plan_config(plan)) != 0);
 }
@@ -132,7 +132,7 @@ struct kiln_plan *follow_ask(const struct follow *follow, const struct follow_qu
                                              .timeout_ms = question->options->timeout_ms };
     if (kiln_solutions_get(follow->client, question->problem, &asked, &list, &ignored))
         return NULL;
-    if (is_outdone(list, question)) {
+    if (is_outdone(list, question->incumbent)) {
         plans_forget(follow->client, question->wire);
         (void)kiln_plan_get(follow->client, question->problem, &asked, &plan, &ignored);
     }

@@ -44,7 +44,6 @@ struct follow_question { /* all members are borrowed */
     const struct problem *wire; /* the same problem */
     const struct kiln_conv_options *options;
     const struct kiln_plan *incumbent; /* the plan that the job uses */
-    double generic_ms; /* the time of a generic incumbent, which has no record; 0: unknown */
 };
 /* Returns the plan that the problem's records choose, with its kernels. Returns NULL if the job
  * should keep its plan: it is the choice, or there is no time to compare with. */

@@ -23,8 +23,6 @@ struct kiln_conv_result {
     struct kiln_plan *plan;
     /* Why recording failed.  KILN_OK if everything was recorded, or there was nothing to record. */
     struct kiln_err not_recorded;
-    /* The measured time of the job's generic plan, which no record contains; 0: not measured. */
-    double generic_ms;
     /* The watched problem, borrowed from the client; NULL if the plan is final.  soon.c sets both
      * members. */
     struct soon_watch *watch;

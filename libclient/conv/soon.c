@@ -53,8 +53,7 @@ static bool is_same_text(const char *a, const char *b)
     return strcmp(a ? a : "", b ? b : "") == 0;
 }
 
-/* Returns whether both options measure and record in the same way.  Time limits may differ. */
-static bool is_same_work(const struct kiln_conv_options *a, const struct kiln_conv_options *b)
+bool soon_is_same_work(const struct kiln_conv_options *a, const struct kiln_conv_options *b)
 {
     return a->device == b->device && a->enforce == b->enforce && a->tier == b->tier &&
            a->no_record == b->no_record && is_same_text(a->solver, b->solver) &&
@@ -65,7 +64,7 @@ static bool is_same_work(const struct kiln_conv_options *a, const struct kiln_co
 static bool is_watch_of(const struct soon_watch *w, const struct work *work)
 {
     return memcmp(&w->wire, &work->problem, sizeof(w->wire)) == 0 &&
-           is_same_work(&w->options, &work->options);
+           soon_is_same_work(&w->options, &work->options);
 }
 
 static struct soon_watch *find_watch(struct soon *s, const struct work *work)
@@ -303,13 +302,15 @@ static enum kiln_code get_plan(struct work *work, bool will_improve, struct kiln
     struct kiln_err why = KILN_ERR_INIT;
     struct kiln_plan **plan = &work->result->plan;
     enum kiln_code rc = ask_plan(work, /* by_heuristic= */ false, will_improve, plan, &why);
-    if (rc == KILN_COMPILE_FAILED)
-        return ask_plan(work, /* by_heuristic= */ true, will_improve, plan, err);
+    if (rc == KILN_COMPILE_FAILED) {
+        kiln_err_init(&why);
+        rc = ask_plan(work, /* by_heuristic= */ true, will_improve, plan, &why);
+    }
     return rc ? kiln_fail(err, rc, "%s", why.text) : KILN_OK;
 }
 
 /* Replaces a generic plan, because nothing will replace it later.  Keeps the plan if there is no
- * other one, for example on a host without a compiler. */
+ * other one. */
 static void replace_generic(struct work *work)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -321,19 +322,6 @@ static void replace_generic(struct work *work)
         work->result->plan = generic;
     else
         kiln_plan_unref(generic);
-}
-
-static enum kiln_code add_entry(struct work *work, struct kiln_err *err)
-{
-    const struct kiln_plan *plan = work->result->plan;
-    double ms = kiln_plan_expected_ms(plan);
-    const struct kiln_conv_entry entry = { .solver = kiln_plan_solver(plan),
-                                           .config = kiln_plan_config(plan),
-                                           .state = ms > 0 ? KILN_CONV_RECORDED : KILN_CONV_UNTIMED,
-                                           .median_ms = ms,
-                                           .workspace = kiln_plan_workspace(plan),
-                                           .reason = ms > 0 ? "" : "no time was recorded" };
-    return conv_list_add(&work->result->solvers, &entry, err);
 }
 
 static void mark_provisional(struct kiln_conv_result *result, struct soon_watch *w)
@@ -384,12 +372,12 @@ enum kiln_code soon_find(struct work *work, struct kiln_err *err)
     if (is_watched)
         rc = watch_problem(s, work, err);
     if (!rc && !work->result->plan)
-        rc = get_plan(work, is_watched && s->pace.ms_per_s > 0, err);
+        rc = get_plan(work, is_watched, err);
     if (!rc && is_watched && watch_problem(s, work, untuned)) {
         (void)kiln_while(untuned, "this plan is final");
         replace_generic(work);
     }
-    return rc ? rc : add_entry(work, err);
+    return rc ? rc : work_add_plan(work, err);
 }
 
 /* ---- public ---- */

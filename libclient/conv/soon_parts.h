@@ -27,7 +27,8 @@ struct soon_watch {
     unsigned attempts;
     bool is_postponed; /* another process measured the problem when the thread asked last */
     bool is_outdated;  /* the problem's records may have changed since the thread compared them */
-    double generic_ms; /* measured time of the generic plan, if the job uses one; 0: unknown */
+    unsigned replacements; /* how often the thread has asked for a plan instead of a generic one */
+    bool by_heuristic;     /* the plan that the records choose instead does not compile */
     /* The members below are guarded by the lock. */
     struct kiln_plan *plan; /* owned: the best plan so far */
     enum stage stage;
@@ -47,5 +48,15 @@ struct soon {
     atomic_ulong generation;
 };
 
+/* Returns whether both options measure and record in the same way.  Time limits may differ. */
+bool soon_is_same_work(const struct kiln_conv_options *a, const struct kiln_conv_options *b);
+/* Publishes the plan that was chosen instead of |incumbent|, and moves on to the next stage. |plan|
+ * is NULL if there is none.  Drops |plan| if the records have replaced |incumbent| meanwhile: they
+ * contain what was measured, and the thread compares them again. */
+void soon_publish(struct soon_watch *watch, struct kiln_plan *plan,
+                  const struct kiln_plan *incumbent, enum stage next);
+/* Replaces generic plans by those for which they stand in, and waits until their kernels are
+ * compiled.  Returns false if there is no plan to replace.  Call it on the thread. */
+bool soon_replace_generic(struct soon *soon);
 /* Measures, and follows the records, until |pace| is stopped.  |context| is the struct soon. */
 void *soon_improve_plans(void *context);

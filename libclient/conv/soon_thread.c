@@ -73,12 +73,10 @@ static bool is_same_plan(const struct kiln_plan *a, const struct kiln_plan *b)
            strcmp(kiln_plan_config(a), kiln_plan_config(b)) == 0;
 }
 
-/* Publishes the plan that was chosen instead of |incumbent|, and moves on to the next stage. |plan|
- * is NULL if there is none.  Drops |plan| if the records have replaced |incumbent| meanwhile: they
- * contain what was measured, and the thread compares them again. */
-static void publish(struct soon_watch *w, struct kiln_plan *plan, const struct kiln_plan *incumbent,
-                    enum stage next)
+void soon_publish(struct soon_watch *watch, struct kiln_plan *plan,
+                  const struct kiln_plan *incumbent, enum stage next)
 {
+    struct soon_watch *w = watch;
     struct soon *s = w->soon;
     struct kiln_plan *old = NULL;
     pthread_mutex_lock(&s->mutex);
@@ -111,12 +109,10 @@ static bool is_shared(const struct soon_watch *w, const struct kiln_plan *incumb
     return has_common_records(w) && kiln_plan_source(incumbent) != KILN_PLAN_NEAREST;
 }
 
-/* Returns whether the job can take the result of a tune from the records.  A generic plan has no
- * record, so it must have been measured. */
+/* Returns whether the job can take the result of a tune from the records. */
 static bool follows_tune(const struct soon_watch *w, const struct kiln_plan *incumbent)
 {
-    bool has_time = kiln_plan_source(incumbent) != KILN_PLAN_GENERIC || w->generic_ms > 0;
-    return follow_is_possible(&w->soon->follow) && is_shared(w, incumbent) && has_time;
+    return follow_is_possible(&w->soon->follow) && is_shared(w, incumbent);
 }
 
 static void mark_outdated(struct soon *s)
@@ -146,13 +142,11 @@ static struct soon_watch *next_outdated(struct soon *s, struct kiln_plan **ret_i
 static void compare_plan(struct soon_watch *w, struct kiln_plan *incumbent, enum stage stage)
 {
     const struct follow *follow = &w->soon->follow;
-    const struct follow_question question = { .problem = &w->problem,
-                                              .wire = &w->wire,
-                                              .options = &w->options,
-                                              .incumbent = incumbent,
-                                              .generic_ms = w->generic_ms };
+    const struct follow_question question = {
+        .problem = &w->problem, .wire = &w->wire, .options = &w->options, .incumbent = incumbent
+    };
     struct kiln_plan *plan = has_common_records(w) ? follow_ask(follow, &question) : NULL;
-    publish(w, plan, incumbent, stage);
+    soon_publish(w, plan, incumbent, stage);
     kiln_plan_unref(plan);
 }
 
@@ -242,11 +236,9 @@ static void improve(struct soon_watch *w, enum stage stage, struct kiln_plan *in
     struct kiln_conv_result *result = NULL;
     enum kiln_code rc = run_stage(w, stage, incumbent, &result, &err);
     enum stage next = stage_after(w, stage, rc);
-    if (result && result->generic_ms > 0)
-        w->generic_ms = result->generic_ms;
     if (stage == STAGE_TUNE)
         take_tuned(w);
-    publish(w, result ? kiln_conv_result_plan(result) : NULL, incumbent, next);
+    soon_publish(w, result ? kiln_conv_result_plan(result) : NULL, incumbent, next);
     kiln_conv_result_free(result);
 }
 
@@ -311,6 +303,8 @@ void *soon_improve_plans(void *context)
     multiplexer_stop_with(&s->pace.is_stopped);
     while (!pace_is_stopped(&s->pace)) {
         follow_records(s);
+        if (soon_replace_generic(s))
+            continue;
         w = next_watch(s, &incumbent, &stage);
         if (w && stage == STAGE_FIND)
             find_shared(w, incumbent);

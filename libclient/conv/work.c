@@ -274,3 +274,16 @@ struct kiln_recording work_recording(const struct work *work, const struct kiln_
                                     .measurement_count = 1,
                                     .timeout_ms = work->options.timeout_ms };
 }
+
+enum kiln_code work_add_plan(struct work *work, struct kiln_err *err)
+{
+    const struct kiln_plan *plan = work->result->plan;
+    double ms = kiln_plan_expected_ms(plan);
+    const struct kiln_conv_entry entry = { .solver = kiln_plan_solver(plan),
+                                           .config = kiln_plan_config(plan),
+                                           .state = ms > 0 ? KILN_CONV_RECORDED : KILN_CONV_UNTIMED,
+                                           .median_ms = ms,
+                                           .workspace = kiln_plan_workspace(plan),
+                                           .reason = ms > 0 ? "" : "no time was recorded" };
+    return conv_list_add(&work->result->solvers, &entry, err);
+}

@@ -358,7 +358,7 @@ static enum kiln_code run_batch(struct plan_batch *b, uint64_t deadline_ns, stru
 {
     enum kiln_code rc = begin_some(b, err);
     while (!rc && b->open && !b->stopped) {
-        rc = multiplexer_wait(b->client->multiplexer, &b->waiter, deadline_ns, err);
+        rc = multiplexer_wait_or_stop(b->client->multiplexer, &b->waiter, deadline_ns, err);
         report_ended(b);
         if (!rc)
             rc = begin_some(b, err);

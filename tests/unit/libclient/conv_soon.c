@@ -235,52 +235,159 @@ TEST_F(soon, frozen_plans_never_change)
     assert_int_equal(f->device->launches, 0);
 }
 
-TEST_F(soon, only_a_plan_that_will_be_improved_may_be_generic)
+static const struct conv_solver generic = { .name = "ConvGeneric", .kernel = "right 0.1" };
+static const struct conv_solver uncompiled[] = {
+    { .name = "ConvGood" },
+    { .name = "ConvDirectNaive" },
+};
+
+TEST_F(soon, a_plan_that_nothing_will_replace_is_not_generic)
 {
+    f->generic = &generic;
     f->options.frozen = 1;
     must(conv_find(f), f->err);
-    f->options.frozen = 0;
-    test_setenv("KILN_SOON_BUDGET", "0");
-    must(conv_find(f), f->err);
-    test_setenv("KILN_SOON_BUDGET", "1000"); /* too late: the client has no thread */
-    f->problem.n++;
-    must(conv_find(f), f->err);
+    assert_string_equal(solver_in(f), "ConvGood");
     assert_int_equal(f->generic_plans, 0);
-
-    reopen(f);
-    must(conv_find(f), f->err);
-    wait_until("the end of tuning", is_tuned, f);
-    assert_int_equal(f->generic_plans, 1); /* the thread's plans are not generic */
 }
 
-TEST_F(soon, a_generic_plan_is_replaced_by_a_faster_solver)
+/* The generic plan is the fastest one, but the thread must not have to measure anything before the
+ * job gets the plan that it would have got without generic kernels. */
+TEST_F(soon, a_generic_plan_is_replaced_without_a_measurement)
 {
-    static const struct conv_solver generic = { .name = "ConvGeneric", .kernel = "right 2" };
+    test_setenv("KILN_SOON_BUDGET", "0");
     f->generic = &generic;
     must(conv_find(f), f->err);
     assert_string_equal(solver_in(f), "ConvGeneric");
     assert_int_equal(kiln_plan_source(kiln_conv_result_plan(f->result)), KILN_PLAN_GENERIC);
+    wait_until("the plan without generic kernels", is_better, f);
+    assert_true(refresh(f).is_new);
+    assert_string_equal(solver_in(f), "ConvGood");
+    assert_int_equal(f->device->launches, 0);
+    assert_int_equal(f->generic_plans, 1);
+}
+
+TEST_F(soon, a_generic_plan_is_replaced_by_the_records_of_a_similar_problem)
+{
+    test_setenv("KILN_SOON_BUDGET", "0");
+    CONV_USE(f, conv_tunable);
+    f->near_config = "5,1";
+    f->generic = &generic;
+    must(conv_find(f), f->err);
+    wait_until("the plan without generic kernels", is_better, f);
+    assert_true(refresh(f).is_new);
+    assert_string_equal(kiln_plan_config(kiln_conv_result_plan(f->result)), "5,1");
+}
+
+TEST_F(soon, a_generic_plan_is_replaced_if_the_recorded_config_does_not_compile)
+{
+    static const struct conv_solver recorded[] = {
+        { .name = "ConvTuned", .kernel = "right 2.1", .best = "3,1", .has_space = true },
+        { .name = "ConvDirectNaive", .kernel = "right 4" },
+    };
+    test_setenv("KILN_SOON_BUDGET", "0");
+    CONV_USE(f, recorded);
+    f->uncompiled_config = "3,1";
+    f->generic = &generic;
+    must(conv_find(f), f->err);
+    wait_until("the plan without generic kernels", is_better, f);
+    assert_true(refresh(f).is_new);
+    assert_string_equal(kiln_plan_config(kiln_conv_result_plan(f->result)), "0,1");
+}
+
+TEST_F(soon, a_generic_plan_is_replaced_when_kilnd_has_time)
+{
+    test_setenv("KILN_SOON_BUDGET", "0");
+    f->generic = &generic;
+    f->busy = "ConvGood";
+    f->options.timeout_ms = WAIT_MS;
+    must(conv_find(f), f->err);
+    WAIT_FOR(f->plans >= 2);
+    f->busy = NULL;
+    wait_until("the plan without generic kernels", is_better, f);
+    assert_true(refresh(f).is_new);
+    assert_string_equal(solver_in(f), "ConvGood");
+}
+
+/* A request for a plan that replaces a generic one. */
+static struct {
+    struct fake_request request;
+    uint8_t body[4096];
+    unsigned count; /* of such requests */
+} held;
+
+/* Answers the first such request after the job's fourth generic plan, and none of the others. */
+static void answer_fourth(struct fake_request *rq)
+{
+    struct conv_fixture *f = rq->daemon->context;
+    struct reader r = reader_of(rq->body);
+    bool is_plan = rq->header.type == MESSAGE_plan;
+    if (is_plan && !(message_plan_read(&r).flags & PLAN_GENERIC)) {
+        f->unanswered++;
+        if (++held.count > 1)
+            return;
+        held.request = *rq;
+        memcpy(held.body, rq->body.data, rq->body.size);
+        held.request.body = bytes_of(held.body, rq->body.size);
+        return;
+    }
+    conv_answer(rq);
+    if (is_plan && f->generic_plans == 4)
+        conv_answer(&held.request);
+}
+
+/* Otherwise, the layers of a network would wait for their compiles one after the other. The last of
+ * the four problems may come too late for the second request. */
+TEST_F(soon, generic_plans_are_replaced_together)
+{
+    test_setenv("KILN_SOON_BUDGET", "0");
+    f->generic = &generic;
+    f->options.timeout_ms = 600000;
+    f->daemon.handle = answer_fourth;
+    held.count = 0;
+    must(conv_find(f), f->err);
+    WAIT_FOR(f->unanswered == 1);
+    for (unsigned i = 0; i < 3; i++) {
+        f->problem.n++;
+        must(conv_find(f), f->err);
+    }
+    WAIT_FOR(f->unanswered >= 3);
+}
+
+TEST_F(soon, a_generic_plan_is_not_compared_with_its_replacement)
+{
+    f->generic = &generic;
+    must(conv_find(f), f->err);
     wait_until("the end of tuning", is_tuned, f);
     assert_string_equal(solver_in(f), "ConvBetter");
 }
 
-TEST_F(soon, a_generic_plan_that_cannot_be_measured_is_replaced)
+TEST_F(soon, a_generic_plan_stays_if_nothing_can_be_compiled)
 {
-    static const struct conv_solver generic = { .name = "ConvGeneric", .kernel = "broken 1" };
+    CONV_USE(f, uncompiled);
     f->generic = &generic;
     must(conv_find(f), f->err);
-    assert_string_equal(solver_in(f), "ConvGeneric");
     wait_until("the end of tuning", is_tuned, f);
-    assert_string_equal(solver_in(f), "ConvBetter");
+    assert_string_equal(solver_in(f), "ConvGeneric");
+    assert_int_equal(kiln_plan_source(kiln_conv_result_plan(f->result)), KILN_PLAN_GENERIC);
 }
 
-TEST_F(soon, a_generic_plan_stays_if_it_is_the_fastest)
+TEST_F(soon, a_frozen_job_without_any_kernel_learns_why)
 {
-    static const struct conv_solver generic = { .name = "ConvGeneric", .kernel = "right 0.1" };
+    CONV_USE(f, uncompiled);
+    f->options.frozen = 1;
+    assert_int_equal(conv_find(f), KILN_E_COMPILE_FAILED);
+    assert_says(f->err.text, "refused");
+}
+
+TEST_F(soon, a_client_can_be_closed_while_a_generic_plan_is_replaced)
+{
     f->generic = &generic;
+    f->silent = "ConvGood";
+    f->options.timeout_ms = 600000;
     must(conv_find(f), f->err);
-    wait_until("the end of tuning", is_tuned, f);
-    assert_string_equal(solver_in(f), "ConvGeneric");
+    WAIT_FOR(f->unanswered > 0);
+    kiln_conv_result_free(KILN_TAKE(f->result));
+    IN_TIME(kiln_client_close(KILN_TAKE(f->client)));
 }
 
 TEST_F(soon, damaged_settings_are_refused)
@@ -387,14 +494,13 @@ TEST_F(soon, a_client_can_be_closed_while_its_thread_waits_for_an_answer)
 
 TEST_F(soon, plans_beyond_the_maximum_number_of_problems_are_final)
 {
-    static const struct conv_solver generic = { .name = "ConvGeneric", .kernel = "right 2" };
-    f->generic = &generic;
     f->is_found_elsewhere = true; /* the thread measures nothing */
     for (uint32_t n = 1; n <= 4096; n++) {
         f->problem.n = n;
         must(conv_find(f), f->err);
         assert_int_equal(kiln_conv_result_generation(f->result), 1);
     }
+    f->generic = &generic;
     f->problem.n = 4097;
     must(conv_find(f), f->err);
     assert_string_equal(solver_in(f), "ConvGood");
