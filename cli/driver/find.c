@@ -181,7 +181,7 @@ void find_warn(const struct kiln_conv_result *result, FILE *out)
     struct kiln_error why = { 0 };
     int rc = kiln_conv_result_recorded(result, &why);
     if (rc && !(rc == KILN_E_NOT_FOUND && is_reported))
-        output_error(out, "kiln-driver: warning: measured, but not recorded", &why, NULL);
+        output_error(out, "kiln-driver: warning: nothing was recorded", &why, NULL);
     is_reported = is_reported || rc == KILN_E_NOT_FOUND;
 }
 

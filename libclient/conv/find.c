@@ -529,6 +529,16 @@ static enum kiln_code keep_unrecorded(struct work *work, struct kiln_err *err)
     return judge_incumbent(work, err);
 }
 
+/* Uses generic kernels if |why| says that no solver can be compiled here.  They are not measured:
+ * the reference, with which results are compared, cannot be compiled either. */
+static bool use_generic(struct work *work, const struct kiln_err *why)
+{
+    if (work->pace || has_any_plan(work) || !work_get_generic(work, why->code))
+        return false;
+    kiln_fail(&work->result->not_recorded, why->code, "generic kernels are used: %s", why->text);
+    return true;
+}
+
 /* Measures, records and reports.  If the device is lost, earlier measurements are still recorded.
  * If recording fails, the measurements are still returned.  If the thread beside a job was stopped,
  * records nothing: no later job would measure the remaining solvers. */
@@ -544,6 +554,8 @@ static enum kiln_code run_work(struct work *work, const struct kiln_conv_options
     rc = work_list(work, err);
     if (!rc)
         rc = measure_solvers(work, is_tune, err);
+    if (rc && !is_tune && use_generic(work, err))
+        return work_add_plan(work, err);
     if (!pace_is_stopped(work->pace) && record_solvers(work, &why)) {
         work->result->not_recorded = why;
         if (!rc)

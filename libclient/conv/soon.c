@@ -296,7 +296,8 @@ static enum kiln_code ask_plan(const struct work *work, bool by_heuristic, bool 
 
 /* Gets a plan by the problem's records, by those of a similar problem, or by the heuristic.  If a
  * better plan will replace it, generic kernels may stand in for kernels that are not stored.  A
- * recorded config that does not compile on this host must not cost the job its plan. */
+ * recorded config that does not compile on this host must not cost the job its plan, nor must a
+ * host without a compiler. */
 static enum kiln_code get_plan(struct work *work, bool will_improve, struct kiln_err *err)
 {
     struct kiln_err why = KILN_ERR_INIT;
@@ -306,7 +307,7 @@ static enum kiln_code get_plan(struct work *work, bool will_improve, struct kiln
         kiln_err_init(&why);
         rc = ask_plan(work, /* by_heuristic= */ true, will_improve, plan, &why);
     }
-    return rc ? kiln_fail(err, rc, "%s", why.text) : KILN_OK;
+    return !rc || work_get_generic(work, rc) ? KILN_OK : kiln_fail(err, rc, "%s", why.text);
 }
 
 /* Replaces a generic plan, because nothing will replace it later.  Keeps the plan if there is no

@@ -275,6 +275,28 @@ struct kiln_recording work_recording(const struct work *work, const struct kiln_
                                     .timeout_ms = work->options.timeout_ms };
 }
 
+/* Returns whether the same request would fail again, for example because there is no compiler. */
+static bool is_lasting(enum kiln_code code)
+{
+    return !kiln_code_is_retryable(code) || code == KILN_UNAVAILABLE;
+}
+
+bool work_get_generic(struct work *work, enum kiln_code why)
+{
+    struct kiln_error ignored;
+    struct kiln_plan_options options = work_plan_options(work, work->options.solver, NULL);
+    struct kiln_plan *plan = NULL;
+    options.generic = 1;
+    if (!is_lasting(why) || work->options.solver ||
+        kiln_plan_get(work->client, work->public_problem, &options, &plan, &ignored))
+        return false;
+    bool is_generic = kiln_plan_source(plan) == KILN_PLAN_GENERIC;
+    if (is_generic)
+        work->result->plan = KILN_TAKE(plan);
+    kiln_plan_unref(plan);
+    return is_generic;
+}
+
 enum kiln_code work_add_plan(struct work *work, struct kiln_err *err)
 {
     const struct kiln_plan *plan = work->result->plan;

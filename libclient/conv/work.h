@@ -104,6 +104,9 @@ bool work_is_winograd(const struct kiln_solution *solution);
 struct work_solver *work_fastest(struct work *work);
 void work_report(struct work *work, struct kiln_conv_progress *progress);
 void work_take_plan(struct work_solver *solver, struct kiln_plan *plan);
+/* Gives the result a plan of generic kernels, if |why| says that no other plan is possible, and the
+ * kernels are stored.  Returns whether it did. */
+bool work_get_generic(struct work *work, enum kiln_code why);
 /* Adds the result's plan, which was not measured, to the result's solvers. */
 KILN_MUST_CHECK enum kiln_code work_add_plan(struct work *work, struct kiln_err *err);
 /* Returns a recording of |measurement|, which was made on this device with |plan|'s toolchain. */

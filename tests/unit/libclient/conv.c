@@ -228,6 +228,49 @@ TEST_F(conv, a_problem_that_nothing_is_built_in_for_fails)
     assert_says(f->err.text, "built into");
 }
 
+static const struct conv_solver generic = { .name = "ConvGeneric", .kernel = "right 0.1" };
+
+/* Nothing would replace a generic plan later, and find needs the other kernels anyway. */
+TEST_F(conv, a_find_does_not_use_generic_kernels_if_it_can_measure)
+{
+    f->generic = &generic;
+    for (int mode = KILN_FIND_NORMAL; mode <= KILN_FIND_HYBRID; mode++) {
+        f->options.mode = mode;
+        must(conv_find(f), f->err);
+        assert_string_not_equal(kiln_plan_solver(kiln_conv_result_plan(f->result)), "ConvGeneric");
+    }
+    assert_int_equal(f->generic_plans, 0);
+}
+
+TEST_F(conv, a_find_that_can_compile_nothing_uses_generic_kernels)
+{
+    static const struct conv_solver uncompiled[] = {
+        { .name = "ConvGood" },
+        { .name = "ConvDirectNaive" },
+    };
+    CONV_USE(f, uncompiled);
+    f->generic = &generic;
+    for (int mode = KILN_FIND_NORMAL; mode <= KILN_FIND_HYBRID; mode++) {
+        f->options.mode = mode;
+        must(conv_find(f), f->err);
+        struct kiln_plan *plan = kiln_conv_result_plan(f->result);
+        assert_string_equal(kiln_plan_solver(plan), "ConvGeneric");
+        assert_int_equal(kiln_plan_source(plan), KILN_PLAN_GENERIC);
+        assert_int_equal(conv_entry(f, "ConvGeneric").state, KILN_CONV_UNTIMED);
+        assert_int_not_equal(kiln_conv_result_recorded(f->result, &f->err), KILN_E_OK);
+        assert_says(f->err.text, "refused");
+    }
+    assert_int_equal(f->put_count, 0);
+
+    f->options.mode = KILN_FIND_NORMAL;
+    f->options.solver = "ConvGood";
+    assert_int_not_equal(conv_find(f), KILN_E_OK);
+    f->options.solver = NULL;
+    assert_int_not_equal(conv_tune(f), KILN_E_OK); /* no config can be tried */
+    f->generic = NULL;
+    assert_int_not_equal(conv_find(f), KILN_E_OK);
+}
+
 TEST_F(conv, find_and_tune_fail_as_unavailable_without_a_daemon)
 {
     fake_daemon_kill(&f->daemon);

@@ -371,6 +371,17 @@ TEST_F(soon, a_generic_plan_stays_if_nothing_can_be_compiled)
     assert_int_equal(kiln_plan_source(kiln_conv_result_plan(f->result)), KILN_PLAN_GENERIC);
 }
 
+TEST_F(soon, a_frozen_job_that_can_compile_nothing_has_the_generic_plan)
+{
+    CONV_USE(f, uncompiled);
+    f->generic = &generic;
+    f->options.frozen = 1;
+    must(conv_find(f), f->err);
+    assert_string_equal(solver_in(f), "ConvGeneric");
+    assert_int_equal(kiln_conv_result_generation(f->result), 0);
+    assert_int_equal(kiln_conv_result_count(f->result), 1);
+}
+
 TEST_F(soon, a_frozen_job_without_any_kernel_learns_why)
 {
     CONV_USE(f, uncompiled);
