@@ -123,13 +123,17 @@ static void mark_outdated(struct soon *s)
     pthread_mutex_unlock(&s->mutex);
 }
 
-static struct soon_watch *next_outdated(struct soon *s, struct kiln_plan **ret_incumbent,
-                                        enum stage *ret_stage)
+/* Returns the first outdated problem after |before|, or the first of all if |before| is NULL. */
+static struct soon_watch *next_outdated(struct soon *s, struct soon_watch *before,
+                                        struct kiln_plan **ret_incumbent, enum stage *ret_stage)
 {
     struct soon_watch *found = NULL;
     pthread_mutex_lock(&s->mutex);
-    LIST_EACH (&s->watches, struct soon_watch, link, w)
-        found = w->is_outdated && !found ? w : found;
+    struct list_link *at = before ? before->link.next : s->watches.head.next;
+    for (; !found && at != &s->watches.head; at = at->next) {
+        struct soon_watch *w = LIST_ENTRY(at, struct soon_watch, link);
+        found = w->is_outdated ? w : NULL;
+    }
     if (found) {
         found->is_outdated = false;
         *ret_incumbent = kiln_plan_ref(found->plan);
@@ -153,7 +157,7 @@ static void compare_plan(struct soon_watch *w, struct kiln_plan *incumbent, enum
 /* Takes plans that other processes have measured, if records have changed. */
 static void follow_records(struct soon *s)
 {
-    struct soon_watch *w;
+    struct soon_watch *w = NULL;
     struct kiln_plan *incumbent = NULL;
     enum stage stage;
     bool has_changed = follow_has_changed(&s->follow);
@@ -161,7 +165,7 @@ static void follow_records(struct soon *s)
         return;
     if (has_changed)
         mark_outdated(s);
-    while (!pace_is_stopped(&s->pace) && (w = next_outdated(s, &incumbent, &stage))) {
+    while (!pace_is_stopped(&s->pace) && (w = next_outdated(s, w, &incumbent, &stage))) {
         compare_plan(w, incumbent, stage);
         kiln_plan_unref(incumbent);
     }
