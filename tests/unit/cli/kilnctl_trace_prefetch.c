@@ -10,6 +10,7 @@
 #include <kiln/plan.h>
 
 #include <string.h>
+#include <sys/stat.h>
 
 #define PLANS_MAX 64
 
@@ -339,6 +340,15 @@ TEST_F(kilnctl_trace_prefetch, plans_that_cannot_be_read_are_counted)
     must(RUN(&f->run, "trace", "prefetch", "net"), f->run.err);
     assert_int_equal(fake.count, 1);
     assert_says(f->run.printed, "\"unreadable\":3");
+}
+
+/* The traces may be in a directory in which kilnctl cannot or must not write. */
+TEST_F(kilnctl_trace_prefetch, a_prefetch_without_a_record_prefetches)
+{
+    write_three(f);
+    assert_int_equal(chmod(f->directory, 0770), 0); /* in which kilnctl writes nothing */
+    must(RUN(&f->run, "trace", "prefetch", "net"), f->run.err);
+    assert_int_equal(fake.count, 3);
 }
 
 /* ---- the report after the job ---- */
