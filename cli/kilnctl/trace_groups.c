@@ -31,7 +31,8 @@ static void choose_words(const struct trace_line *line, const struct trace_chang
         copy_word(ret_words->toolchain, line->toolchain);
 }
 
-static struct trace_group *find_group(struct trace_groups *groups, const struct trace_group *words)
+static struct trace_group *find_group(const struct trace_groups *groups,
+                                      const struct trace_group *words)
 {
     for (size_t i = 0; i < groups->count; i++) {
         struct trace_group *g = groups->list[i];
@@ -40,6 +41,11 @@ static struct trace_group *find_group(struct trace_groups *groups, const struct 
             strcmp(g->toolchain, words->toolchain) == 0 && strcmp(g->solver, words->solver) == 0)
             return g;
     }
+    return NULL;
+}
+
+static struct trace_group *add_group(struct trace_groups *groups, const struct trace_group *words)
+{
     struct trace_group **grown =
         reallocarray(groups->list, groups->count + 1, sizeof(struct trace_group *));
     struct trace_group *group = grown ? malloc(sizeof(*group)) : NULL;
@@ -79,6 +85,12 @@ static int add_plan(struct trace_groups *groups, const struct trace_line *line,
     }
     choose_words(line, change, &words);
     struct trace_group *group = find_group(groups, &words);
+    if (!group && groups->count == TRACE_GROUPS_MAX) {
+        groups->unreadable++;
+        return KILN_E_OK;
+    }
+    if (!group)
+        group = add_group(groups, &words);
     if (!group)
         return cli_fail(err, KILN_E_NO_MEMORY, "out of memory after %zu problems",
                         groups->problems);
@@ -137,7 +149,7 @@ int trace_groups_read_log(const char *path, const struct trace_change *change,
     int rc = line_file_read(path, &file, err);
     if (rc)
         return rc;
-    struct trace_group *group = find_group(ret_groups, &words);
+    struct trace_group *group = add_group(ret_groups, &words);
     if (!group)
         return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for the problems of '%s'", path);
     for (size_t i = 0; i < file.count && !rc; i++)

@@ -20,11 +20,15 @@ struct trace_group {
     struct problem_set problems;
 };
 
+/* Maximum number of groups.  Real jobs have a few.  The lines of a hostile trace must not cost
+ * memory for a group each, and time for a comparison with every group. */
+#define TRACE_GROUPS_MAX 256u
+
 struct trace_groups {
     struct trace_group **list; /* in the order of their first plans */
     size_t count, problems;
     /* number of plans and commands that were left out, because this version of kilnctl cannot read
-     * a problem from them */
+     * a problem from them, or because there are too many groups */
     size_t unreadable;
 };
 

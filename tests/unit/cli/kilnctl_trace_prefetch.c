@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define PLANS_MAX 64
+#define PLANS_MAX 512
 
 /* A fake kilnd. The first request for a problem compiles its kernel, and later requests find the
  * kernel. */
@@ -340,6 +340,20 @@ TEST_F(kilnctl_trace_prefetch, plans_that_cannot_be_read_are_counted)
     must(RUN(&f->run, "trace", "prefetch", "net"), f->run.err);
     assert_int_equal(fake.count, 1);
     assert_says(f->run.printed, "\"unreadable\":3");
+}
+
+/* Each line has another target. */
+TEST_F(kilnctl_trace_prefetch, a_hostile_trace_gets_no_request_for_each_of_its_lines)
+{
+    char text[50000] = HEAD("1000000000000000");
+    size_t used = strlen(text);
+    for (unsigned i = 0; i < 300; i++)
+        used += (size_t)snprintf(text + used, sizeof(text) - used,
+                                 "plan 1 2 hot sm_%u - - - " CONV(1), i);
+    write_trace(f, "1000000000-node7-42.trace", text);
+    must(RUN(&f->run, "trace", "prefetch", "net"), f->run.err);
+    assert_int_equal(fake.count, 256);
+    assert_says(f->run.printed, "\"unreadable\":44");
 }
 
 /* The traces may be in a directory in which kilnctl cannot or must not write. */
