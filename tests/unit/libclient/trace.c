@@ -2,6 +2,7 @@
 #include "libclient/client.h"
 
 #include "common/base/fs.h"
+#include "tests/support/shell.h"
 #include "tests/support/test.h"
 #include "tests/support/wait.h"
 #include "tests/unit/libclient/fake_tuning.h"
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 struct fixture {
     struct fake_daemon daemon;
@@ -188,6 +190,18 @@ TEST_F(trace, a_plan_is_noted_once_with_its_object)
     assert_says(f->text, " compiled gfx90a gfx90a68 - - conv ");
     assert_says(f->text, object);
     assert_says(f->text, "libkiln ");
+}
+
+TEST_F(trace, other_users_can_neither_list_nor_read_a_trace)
+{
+    char directory[256];
+    serve(f, "net");
+    mode_t before = umask(0);
+    plan(f);
+    umask(before);
+    snprintf(directory, sizeof(directory), "%.200s/.cache/kiln/traces", f->home);
+    KILN_AUTO(mem) char *modes = shell_text(directory, "stat -c %%a net net/*.trace");
+    assert_string_equal(modes, "700\n600\n");
 }
 
 TEST_F(trace, a_solver_is_noted_only_if_the_program_asked_for_it)
