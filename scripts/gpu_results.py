@@ -14,6 +14,16 @@ Usage: scripts/gpu_results.py verified FILE         every problem's result was c
        scripts/gpu_results.py sample N FILE SEED    prints N of FILE's command lines (if N is 0,
                                                     all), always the same ones for a seed
        scripts/gpu_results.py merged FILE...        prints the results of all files as one document
+       scripts/gpu_results.py first FILE [no-compile]
+                                                    every problem has a plan, and nothing was
+                                                    measured (nor compiled) for it
+       scripts/gpu_results.py improved FULL SOON    the plans of SOON, which were improved while the
+                                                    problem ran, are tuned, and take at most
+                                                    SLOWER_MAX times the time of FULL's, in the
+                                                    geometric mean
+       scripts/gpu_results.py frozen FILE           no plan was provisional
+       scripts/gpu_results.py shared DIRECTORY      the journals say that few configs were run by
+                                                    more than one process
        scripts/gpu_results.py planned BEFORE AFTER  AFTER timed nothing, used what BEFORE found, and
                                                     its kernels took as long: the median of the
                                                     ratios is from 0.9 to 1.1
@@ -22,6 +32,7 @@ The exit status is 1 if the condition does not hold.
 """
 import hashlib
 import json
+import pathlib
 import statistics
 import sys
 
@@ -32,6 +43,8 @@ BAD = ("WRONG", "NOT_COMPILED", "NOT_RUN")
 # 3 %. If the median is outside the limits, the records made the second process choose other
 # kernels or another perf config.
 RATIO_MIN, RATIO_MAX = 0.9, 1.1
+SLOWER_MAX = 1.03  # of a plan that was improved beside a job, compared with a tuned one
+REPEATED_MAX = 0.1  # part of the runs of configs that another process had done before
 
 
 def results(path):
@@ -159,10 +172,62 @@ def merged(*paths):
     return True
 
 
+def first(path, condition=""):
+    rows = results(path)
+    planned = [r for r in rows if r.get("ok") and r.get("provisional")
+               and not any(s["state"] in TIMED for s in solvers_of(r))]
+    for r in rows:
+        if r not in planned:
+            print(f"no plan at once: {r.get('command')}: {r.get('error', r.get('solver'))}")
+    compiled = sum(k["tier"] == "compiled" for r in rows for k in r.get("kernels", []))
+    generic = sum(r["provisional"]["solver"].startswith("ConvGeneric") for r in planned)
+    print(f"{len(planned)} of {len(rows)} problems had a plan at once, {generic} of them generic; "
+          f"{compiled} kernels were compiled; {seconds_of(planned):.3f} s in all")
+    return len(planned) == len(rows) > 0 and not (condition and compiled)
+
+
+def seconds_of(rows):
+    return sum(r["times"]["find_s"] + r["times"]["fetch_s"] + r["times"]["load_s"] for r in rows)
+
+
+def improved(full, soon):
+    best = {r["command"]: r["times"]["steady_s"] for r in results(full) if r.get("ok")}
+    rows = results(soon)
+    ratios, tuned = [], 0
+    for r in rows:
+        if not r.get("ok") or not best.get(r["command"]):
+            print(f"not compared: {r.get('command')}: {r.get('error', 'no time of a tune')}")
+            continue
+        ratios.append(r["times"]["steady_s"] / best[r["command"]])
+        tuned += bool(r.get("provisional", {}).get("tuned"))
+        if ratios[-1] > SLOWER_MAX:
+            print(f"{ratios[-1]:.2f} times the tuned time: {r['command']}: {r['solver']} "
+                  f"{r['config']}")
+    mean = statistics.geometric_mean(ratios) if ratios else float("nan")
+    print(f"{tuned} of {len(rows)} problems tuned; {mean:.3f} times the time of a tune")
+    return tuned == len(ratios) == len(rows) > 0 and mean <= SLOWER_MAX
+
+
+def frozen(path):
+    rows = results(path)
+    good = [r for r in rows if r.get("ok") and "provisional" not in r]
+    print(f"{len(good)} of {len(rows)} plans were final")
+    return len(good) == len(rows) > 0
+
+
+def shared(directory):
+    runs = [(path.name, line.split("\t")[1]) for path in sorted(pathlib.Path(directory).glob("*"))
+            for line in path.read_text(encoding="utf-8").splitlines() if line.startswith(">\t")]
+    repeated = len(runs) - len(set(runs))
+    print(f"{len(set(runs))} configs were run, {repeated} of them again by another process")
+    return bool(runs) and repeated <= REPEATED_MAX * len(runs)
+
+
 def main(arguments):
     commands = {"verified": (verified, 1), "found": (found, 1), "measured": (measured, 1),
                 "chosen": (chosen, 1), "sample": (sample, 3), "planned": (planned, 2),
-                "merged": (merged, None)}
+                "merged": (merged, None), "first": (first, None), "improved": (improved, 2),
+                "frozen": (frozen, 1), "shared": (shared, 1)}
     command, count = commands.get(arguments[0] if arguments else None, (None, 0))
     if not command or count not in (None, len(arguments) - 1):
         print(__doc__, file=sys.stderr)
