@@ -288,7 +288,7 @@ static enum kiln_code ask_plan(const struct work *work, bool by_heuristic, bool 
     struct kiln_error e;
     struct kiln_plan_options options = work_plan_options(work, work->options.solver, NULL);
     options.nearest = 1;
-    options.generic = will_improve;
+    options.generic = will_improve && !atomic_load(&work->device->refuses_generic);
     options.heuristic |= by_heuristic;
     return error_take(kiln_plan_get(work->client, work->public_problem, &options, ret_plan, &e), &e,
                       err);
@@ -303,6 +303,8 @@ static enum kiln_code get_plan(struct work *work, bool will_improve, struct kiln
     struct kiln_err why = KILN_ERR_INIT;
     struct kiln_plan **plan = &work->result->plan;
     enum kiln_code rc = ask_plan(work, /* by_heuristic= */ false, will_improve, plan, &why);
+    if (!rc && !work_can_load_generic(work))
+        rc = ask_plan(work, /* by_heuristic= */ false, /* will_improve= */ false, plan, &why);
     if (rc == KILN_COMPILE_FAILED) {
         kiln_err_init(&why);
         rc = ask_plan(work, /* by_heuristic= */ true, will_improve, plan, &why);

@@ -2,6 +2,7 @@
 #include "libclient/conv/work.h"
 
 #include "common/base/clock.h"
+#include "libclient/device/device.h"
 #include "libclient/failure.h"
 #include "libclient/plans/plan.h"
 #include "libclient/plans/problem.h"
@@ -281,20 +282,39 @@ static bool is_lasting(enum kiln_code code)
     return !kiln_code_is_retryable(code) || code == KILN_UNAVAILABLE;
 }
 
+/* The job loads the plan anyway, and then uses the module that is loaded here. */
+bool work_can_load_generic(struct work *work)
+{
+    struct kiln_error why;
+    struct kiln_run *run = NULL;
+    struct kiln_conv_result *result = work->result;
+    if (kiln_plan_source(result->plan) != KILN_PLAN_GENERIC)
+        return true;
+    int rc = kiln_run_create(work->device, result->plan, &run, &why);
+    kiln_run_destroy(run);
+    if (rc != KILN_E_CORRUPT && rc != KILN_E_UNSUPPORTED)
+        return true; /* after another failure, which is not of the kernels, the job learns of it */
+    atomic_store(&work->device->refuses_generic, true);
+    kiln_fail(&result->not_recorded, (enum kiln_code)rc, "no generic kernels are used: %s",
+              why.text);
+    kiln_plan_unref(KILN_TAKE(result->plan));
+    return false;
+}
+
 bool work_get_generic(struct work *work, enum kiln_code why)
 {
     struct kiln_error ignored;
     struct kiln_plan_options options = work_plan_options(work, work->options.solver, NULL);
     struct kiln_plan *plan = NULL;
     options.generic = 1;
-    if (!is_lasting(why) || work->options.solver ||
+    if (!is_lasting(why) || work->options.solver || atomic_load(&work->device->refuses_generic) ||
         kiln_plan_get(work->client, work->public_problem, &options, &plan, &ignored))
         return false;
     bool is_generic = kiln_plan_source(plan) == KILN_PLAN_GENERIC;
     if (is_generic)
         work->result->plan = KILN_TAKE(plan);
     kiln_plan_unref(plan);
-    return is_generic;
+    return is_generic && work_can_load_generic(work);
 }
 
 enum kiln_code work_add_plan(struct work *work, struct kiln_err *err)
