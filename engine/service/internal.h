@@ -68,6 +68,7 @@ struct engine {
 
     struct package_service *package_service;
     struct tuning_service *tuning;
+    bool shares_tuning; /* a request fleet_tuning_export has not ended */
 
     struct valid_counts *valid_counts;
 

@@ -22,7 +22,7 @@
 #define BLOCK_MAX (FLEET_OBJECT_MAX + TUNING_CONTENT_MAX)
 #define SERIES_TEXT (FLEET_SERIES_SIZE + 12)
 
-static const struct admin_member share_members[] = { { "database_id", MEMBER_TEXT }, { 0 } };
+static const struct admin_member share_members[] = { { 0 } };
 
 struct group { /* the records of one file of MIOpen */
     char database_id[DATABASE_ID_MAX], backend[TUNING_BACKEND_TEXT];
@@ -30,7 +30,7 @@ struct group { /* the records of one file of MIOpen */
 };
 
 struct sharing {
-    char database_id[DATABASE_ID_MAX]; /* "": all */
+    struct engine *engine; /* NULL: the request was refused, because another one runs */
     struct tuning_selection of_host;
     struct tuning_walk walk;
     bool is_gathering, is_gathered, has_too_many;
@@ -80,8 +80,7 @@ static enum kiln_code gather_groups(struct sharing *s, const struct tuning *tuni
 {
     if (!s->is_gathering) {
         s->is_gathering = true;
-        s->of_host =
-            (struct tuning_selection){ .tier = TUNING_TIER_HOST, .database_id = s->database_id };
+        s->of_host = (struct tuning_selection){ .tier = TUNING_TIER_HOST };
         s->walk =
             (struct tuning_walk){ .selection = &s->of_host, .each = note_group, .context = s };
     }
@@ -89,7 +88,8 @@ static enum kiln_code gather_groups(struct sharing *s, const struct tuning *tuni
     s->is_gathered = s->walk.is_over;
     if (s->has_too_many)
         return kiln_fail(s->err, KILN_FULL,
-                         "the host has records of too many devices: give --database-id");
+                         "the host has records of too many devices: 'kilnctl db rm --tier host "
+                         "--db-id ID' removes those of one");
     if (s->is_gathered)
         qsort(s->groups, s->group_count, sizeof(s->groups[0]), compare_groups);
     return KILN_OK;
@@ -160,8 +160,7 @@ static enum kiln_code empty_old_blocks(struct tuning_query *query, struct sharin
     enum kiln_code rc = KILN_OK;
     for (size_t i = 0; !rc && i < s->blocks.count; i++) {
         struct fleet_block block = s->blocks.list[i];
-        bool is_wanted = !s->database_id[0] || strcmp(block.database_id, s->database_id) == 0;
-        if (block.is_current || !is_wanted)
+        if (block.is_current)
             continue;
         begin_block(s, block.part);
         rc = write_block(query, s, &block);
@@ -281,15 +280,26 @@ static enum kiln_code work_sharing(struct tuning_query *query, struct tuning *tu
     return rc || query->change.more ? rc : end_sharing(query, s);
 }
 
+/* Allows only one export at a time: each reads the file fleet-blocks when it begins, and replaces
+ * it when it ends. With two of them, the tree could lack records until they change again. */
 static enum kiln_code check_sharing(struct tuning_query *query, struct kiln_err *err)
 {
     struct sharing *s = query->state;
-    return tuning_database_id_of_question(query->base.question, s->database_id, err);
+    struct engine *e = query->base.engine;
+    if (e->shares_tuning)
+        return kiln_fail(err, KILN_BUSY,
+                         "another 'kilnctl fleet push' exports the tuning records of this host: "
+                         "try again");
+    e->shares_tuning = true;
+    s->engine = e;
+    return KILN_OK;
 }
 
 static void sharing_done(void *state)
 {
     struct sharing *s = state;
+    if (s->engine)
+        s->engine->shares_tuning = false;
     if (s->path[0]) {
         unlink(s->path);
         fd_close(&s->fd);

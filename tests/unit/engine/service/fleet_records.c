@@ -17,13 +17,18 @@
 #define FLEET_ENTRY "\"library\":\"fleet:"
 
 static uint64_t passed_ns, second;
+static uint64_t call_ns; /* time that passes with each reading of the clock */
 
-WRAP(uint64_t, clock_monotonic_ns, void) { return __real_clock_monotonic_ns() + passed_ns; }
+WRAP(uint64_t, clock_monotonic_ns, void)
+{
+    passed_ns += call_ns;
+    return __real_clock_monotonic_ns() + passed_ns;
+}
 WRAP(uint64_t, clock_wall_s, void) { return __real_clock_wall_s() + second; }
 
 SET_UP_OF(set_up, struct fleet_users)
 {
-    passed_ns = second = 0;
+    passed_ns = second = call_ns = 0;
     make_tree(f);
     users_open(&f->users, /* describe= */ true);
 }
@@ -378,6 +383,51 @@ TEST_F(records, a_block_that_did_not_change_is_not_written_again)
 }
 
 /* A host whose clock was wrong has pushed, and its block is in the index. */
+/* Otherwise the export that ends last would forget the blocks of the other. */
+TEST_F(records, only_one_export_runs_at_a_time)
+{
+    struct test_caller *admin = &f->users.admin;
+    put_host(f, 1, "SolverA", 0.5);
+    put_params(f, "1,2", 0.5);
+    test_caller_forget_replies(admin);
+    call_ns = 30000000; /* so that the export needs several steps */
+    test_caller_send(admin, MESSAGE_fleet_tuning_export, 6, bytes_of_text("{}"));
+    assert_true(fake_executor_run_task(&f->users.engine.executor));
+    assert_int_equal(admin->reply_count, 0);
+    test_caller_send(admin, MESSAGE_fleet_tuning_export, 7, bytes_of_text("{}"));
+    assert_int_equal(admin->reply_count, 1);
+    assert_reply_refuses(admin, 0, KILN_BUSY, "try again");
+    call_ns = 0;
+    run_tasks(f);
+    assert_int_equal(admin->reply_count, 2);
+    assert_int_equal(admin->replies[1].object_count, 1);
+    assert_int_equal(push_as(f, &f->signer), 1);
+}
+
+TEST_F(records, an_export_that_is_cancelled_permits_another)
+{
+    struct test_caller *admin = &f->users.admin;
+    put_host(f, 1, "SolverA", 0.5);
+    test_caller_send(admin, MESSAGE_fleet_tuning_export, 6, bytes_of_text("{}"));
+    test_caller_cancel(admin, 6);
+    run_tasks(f);
+    assert_int_equal(push_as(f, &f->signer), 1);
+}
+
+TEST_F(records, a_host_with_too_many_devices_names_the_command_that_helps)
+{
+    char id[32];
+    for (unsigned units = 65; units < 65 + 257; units++) {
+        struct put put = find_put("SolverA", 0.5);
+        snprintf(id, sizeof(id), "gfx90a%x", units);
+        put.m.tier = 2;
+        put.m.database_id = bytes_of_text(id);
+        tuning_put(&f->users, &f->users.publisher, &put);
+    }
+    test_caller_refused(&f->users.admin, MESSAGE_fleet_tuning_export, "{}", KILN_FULL,
+                        "kilnctl db rm --tier host --db-id ID");
+}
+
 TEST_F(records, a_block_with_a_time_in_the_future_is_replaced)
 {
     second = 10 * 86400;
