@@ -125,6 +125,16 @@ static void expect_record(struct builder *f, const struct fleet_access *access, 
     assert_true(bytes_equal_text(raw, program));
 }
 
+static void expect_uploads(struct builder *f, uint64_t waiting, bool is_failing)
+{
+    KILN_AUTO(json)
+    struct json *status = test_caller_ask(&f->users.ann, MESSAGE_status, NULL);
+    const struct json *uploads = json_get(json_get(status, "fleet"), "uploads");
+    assert_int_equal(strlen(json_get_text(uploads, "builder", "")), 16);
+    assert_int_equal(json_get_u64(uploads, "waiting", 99), waiting);
+    assert_int_equal(json_get_bool(uploads, "failing", !is_failing), is_failing);
+}
+
 TEST_F(builder, a_compiled_kernel_is_uploaded_signed)
 {
     compile(f, "a.cl");
@@ -190,6 +200,42 @@ TEST_F(builder, a_kernel_that_is_too_large_for_the_server_is_left_out)
     end_put(f, FLEET_END_DONE);
 }
 
+static void evict_all(struct builder *f)
+{
+    KILN_AUTO(json)
+    struct json *answer = test_caller_ask(&f->users.admin, MESSAGE_gc, "{\"to_bytes\":0}");
+    assert_int_equal(json_get_u64(answer, "evicted_kernels", 0), 1);
+}
+
+TEST_F(builder, a_kernel_that_is_evicted_before_its_upload_is_not_shared)
+{
+    compile(f, "a.cl");
+    evict_all(f);
+    pass_time(f);
+    assert_null(next_access(f));
+    compile(f, "b.cl");
+    pass_time(f);
+    assert_int_equal(count_accesses(f), 1);
+    expect_record(f, next_access(f), "b.cl");
+    end_put(f, FLEET_END_DONE);
+    expect_uploads(f, 0, false);
+}
+
+/* The upload that failed is repeated without this kernel. */
+TEST_F(builder, a_kernel_that_is_evicted_after_its_upload_failed_does_not_stop_others)
+{
+    compile(f, "a.cl");
+    pass_time(f);
+    end_put(f, FLEET_END_FORBIDDEN);
+    evict_all(f);
+    compile(f, "b.cl");
+    pass_seconds(f, 61);
+    assert_int_equal(count_accesses(f), 1);
+    expect_record(f, next_access(f), "b.cl");
+    end_put(f, FLEET_END_DONE);
+    expect_uploads(f, 0, false);
+}
+
 TEST_F(builder, an_upload_that_a_crash_interrupts_is_repeated)
 {
     compile(f, "a.cl");
@@ -245,16 +291,6 @@ TEST_F(builder, a_kernel_that_gets_the_id_of_a_removed_one_is_uploaded)
     assert_non_null(next_access(f));
     expect_record(f, next_access(f), "b.cl");
     end_put(f, FLEET_END_DONE);
-}
-
-static void expect_uploads(struct builder *f, uint64_t waiting, bool is_failing)
-{
-    KILN_AUTO(json)
-    struct json *status = test_caller_ask(&f->users.ann, MESSAGE_status, NULL);
-    const struct json *uploads = json_get(json_get(status, "fleet"), "uploads");
-    assert_int_equal(strlen(json_get_text(uploads, "builder", "")), 16);
-    assert_int_equal(json_get_u64(uploads, "waiting", 99), waiting);
-    assert_int_equal(json_get_bool(uploads, "failing", !is_failing), is_failing);
 }
 
 TEST_F(builder, status_counts_the_kernels_that_wait)
