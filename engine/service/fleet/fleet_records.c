@@ -4,6 +4,7 @@
 #include "common/base/clock.h"
 #include "common/base/fs.h"
 #include "common/base/hex.h"
+#include "common/base/jitter.h"
 #include "engine/service/fleet/fleet_parts.h"
 #include "engine/service/fleet/fleet_statements.h"
 #include "engine/service/fleet/fleet_tuning.h"
@@ -21,6 +22,10 @@
  * to about an hour, because each attempt may request 32 MiB of packs. */
 #define RETRY_NS FLEET_REFRESH_NS
 #define DOUBLINGS_MAX 6u
+/* Maximum time between two requests for the pointer of a device that no client has used for
+ * FLEET_IDLE_NS. The time is shortened by a random amount. A fleet may have many idle hosts, and
+ * new records come only a few times a day. */
+#define IDLE_REFRESH_NS 1200000000000u
 
 struct device {
     struct fleet_records *records;
@@ -30,8 +35,10 @@ struct device {
     struct digest taken; /* names the index whose records the host has; zeros: none */
     uint64_t taken_keys; /* number of the keys with which they were verified */
     uint64_t retry_ns;
-    unsigned failures; /* since the last success */
-    uint64_t began_ns; /* when a client first named the device */
+    unsigned failures;        /* since the last success */
+    uint64_t began_ns;        /* when a client first named the device */
+    uint64_t used_ns;         /* when a client last named it, or its GPU was found */
+    uint64_t idle_refresh_ns; /* when the pointer is requested if the device is not in use */
     bool is_busy;
     bool is_own;                /* a GPU of this host */
     bool is_dropping;           /* only removes the entries of keys that are no longer trusted */
@@ -114,14 +121,15 @@ static void want(struct engine *e, const char *database_id, bool is_own)
     struct fleet_records *records = records_of(e);
     if (!records || strlen(database_id) >= DATABASE_ID_MAX)
         return;
+    const uint64_t now_ns = clock_monotonic_ns();
     for (unsigned i = 0; i < records->count; i++) {
         struct device *d = &records->devices[i];
         if (strcmp(d->database_id, database_id) == 0) {
             d->is_own |= is_own;
+            d->used_ns = now_ns;
             return;
         }
     }
-    const uint64_t now_ns = clock_monotonic_ns();
     struct device *d = find_place(records, is_own, now_ns);
     struct shard *shard = d ? hold_shard(e, database_id) : NULL;
     if (!shard)
@@ -130,8 +138,9 @@ static void want(struct engine *e, const char *database_id, bool is_own)
         records->count++;
     else
         d->shard->queries--;
-    *d =
-        (struct device){ .records = records, .shard = shard, .began_ns = now_ns, .is_own = is_own };
+    *d = (struct device){
+        .records = records, .shard = shard, .began_ns = now_ns, .used_ns = now_ns, .is_own = is_own
+    };
     snprintf(d->database_id, sizeof(d->database_id), "%s", database_id);
 }
 
@@ -387,9 +396,22 @@ static bool is_reading(const struct fleet_records *records)
     return false;
 }
 
+/* Keeps the index of a device that is in use up to date, as those of kernels. */
+static void refresh_index(struct device *d, uint64_t now_ns)
+{
+    struct shard *shard = d->shard;
+    if (now_ns - d->used_ns < FLEET_IDLE_NS) {
+        shard->asked_ns = now_ns;
+        d->idle_refresh_ns = now_ns + jitter_shorten(IDLE_REFRESH_NS);
+    } else if (now_ns >= d->idle_refresh_ns && !shard->is_loading && !tier_of(d)->is_broken) {
+        d->idle_refresh_ns = now_ns + jitter_shorten(IDLE_REFRESH_NS);
+        shard_load(shard);
+    }
+}
+
 static void tick_device(struct device *d, uint64_t now_ns)
 {
-    d->shard->asked_ns = now_ns; /* so its index is kept up to date */
+    refresh_index(d, now_ns);
     if (is_reading(d->records) || is_paused(d, now_ns) || !tuning_databases(d->records->engine))
         return;
     if (d->taken_keys != tier_of(d)->keys_changes)

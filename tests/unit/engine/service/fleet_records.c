@@ -686,6 +686,41 @@ TEST_F(records, entries_of_the_fleet_can_be_dropped)
     expect_shown(f, 2, "SolverB", true);
 }
 
+static unsigned count_refreshes(struct fleet_users *f, unsigned minutes)
+{
+    unsigned before = count_gets(f);
+    for (unsigned i = 0; i < minutes; i++) {
+        passed_ns += MINUTE_NS;
+        engine_tick(f->users.engine.engine);
+        run_tasks(f);
+        serve_all(f);
+        run_tasks(f);
+    }
+    return count_gets(f) - before;
+}
+
+/* A fleet may have thousands of idle hosts. */
+TEST_F(records, the_index_of_an_idle_device_is_seldom_refreshed)
+{
+    share_and_read(f);
+    assert_true(count_refreshes(f, 7) >= 3);
+    (void)count_refreshes(f, 20);
+    unsigned count = count_refreshes(f, 60);
+    assert_true(count >= 2 && count <= 6);
+    want_device(f);
+    assert_true(count_refreshes(f, 7) >= 3);
+}
+
+TEST_F(records, an_idle_host_takes_new_records)
+{
+    share_and_read(f);
+    (void)count_refreshes(f, 30);
+    share(f, &f->signer, 2, 0.25);
+    compact(f);
+    (void)count_refreshes(f, 30);
+    expect_shown(f, 2, "SolverA", true);
+}
+
 TEST_F(records, records_beyond_the_limit_are_left_out)
 {
     const struct fleet_pack pack = { .size = FLEET_RECORDS_BYTES_MAX + 1 };
