@@ -4,6 +4,7 @@
 #include "cli/kilnctl/fleet_place.h"
 #include "cli/output.h"
 #include "common/base/units.h"
+#include "common/base/url_text.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -109,10 +110,11 @@ static int print_json(const struct exported *kernels, const struct exported *tun
 
 static void print_kernels(const char *tree, const struct exported *kernels)
 {
-    char added[UNITS_TEXT_MAX], line[1024];
+    char added[UNITS_TEXT_MAX], shown[900], line[1024];
     uint64_t left_out = json_get_u64(kernels->reply, "left_out", 0);
     uint64_t damaged = json_get_u64(kernels->reply, "damaged", 0);
-    snprintf(line, sizeof(line), "%.900s: %s added, %llu were there already", tree,
+    url_without_secrets(tree, shown, sizeof(shown));
+    snprintf(line, sizeof(line), "%s: %s added, %llu were there already", shown,
              units_kernels(kernels->pushing.added, added),
              (unsigned long long)kernels->pushing.present);
     output_clean(line, false);

@@ -2,6 +2,7 @@
 #include "daemon/config/config.h"
 
 #include "common/base/fs.h"
+#include "common/base/url_text.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -333,10 +334,11 @@ enum kiln_code config_load(int argc, const char *const *argv, const char *const 
 
 struct json *config_describe(const struct config_entry *entry, enum config_key key)
 {
-    char text[PATH_TEXT_MAX];
+    char text[PATH_TEXT_MAX], shown[PATH_TEXT_MAX];
     struct json *one = json_object();
     setting_print(&config_table[key], &entry->value, text, sizeof(text));
-    json_set_text(one, "value", text);
+    url_without_secrets(text, shown, sizeof(shown));
+    json_set_text(one, "value", shown);
     json_set_text(one, "origin", entry->origin);
     return one;
 }

@@ -58,7 +58,7 @@ const char *config_text(const struct config *config, enum config_key key);
  * directory next to the socket. */
 KILN_MUST_CHECK enum kiln_code config_use_socket(struct config *config, const char *path,
                                                  bool inherited, struct kiln_err *err);
-/* Returns {"value": text, "origin": text}; the caller owns it. */
+/* Returns {"value": text, "origin": text}, without the credentials of URLs; the caller owns it. */
 struct json *config_describe(const struct config_entry *entry, enum config_key key);
 void config_print_help(void);
 

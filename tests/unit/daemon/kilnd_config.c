@@ -250,6 +250,19 @@ TEST_F(config, a_value_is_described_with_its_origin)
     json_destroy(hot);
 }
 
+/* All users may read the settings. */
+TEST_F(config, credentials_in_a_url_are_not_described)
+{
+    load_json(f, "{\"fleet\": \"https://alice:secret@host/fleet?sig=secret\"}");
+
+    struct json *fleet = config_describe(&f->config.entries[CONFIG_fleet], CONFIG_fleet);
+
+    assert_string_equal(json_get_text(fleet, "value", ""), "https://host/fleet");
+    assert_string_equal(config_text(&f->config, CONFIG_fleet),
+                        "https://alice:secret@host/fleet?sig=secret");
+    json_destroy(fleet);
+}
+
 TEST_F(config, printed_values_parse_to_the_same_values)
 {
     load_json(f, "{\"hot_limit\": 1000, \"cache_limit\": 1048577, \"compile_timeout\": 1.25}");
