@@ -175,6 +175,7 @@ void engine_start(struct engine *e)
     accounting_load(e);
     toolchains_describe(e);
     packages_start(e);
+    fleet_tier_tick(e);
 }
 
 void engine_drain(struct engine *e)

@@ -251,6 +251,8 @@ void fleet_pull_tick(struct engine *e);
 void fleet_pull_destroy(struct fleet_pull *pull);
 struct json *fleet_pull_describe(const struct fleet_pull *pull);
 
+/* Goes on with a pull that waits for an index. Call it when an index was loaded, and about once a
+ * second. */
 /* Answers that this host must compile the kernel, and frees the query. */
 void query_give_up(struct fleet_query *query);
 /* Counts the query as late, unless its caller has left. */

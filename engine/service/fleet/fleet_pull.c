@@ -261,7 +261,7 @@ static void advance(struct fleet_pull *p)
         else if (p->is_full || p->shard_next == p->shard_count)
             end_after_writes(p, p->is_full ? PULL_FULL : PULL_DONE);
         else if (!advance_shard(p, p->shards[p->shard_next]))
-            return; /* fleet_pull_tick will try again */
+            return; /* fleet_pull_tick goes on */
     }
     if (!p->is_busy && p->in_flight == 0)
         release(p);

@@ -166,6 +166,8 @@ static void end_load(struct shard *shard, enum fleet_end end, enum fleet_fault f
     if (has_kernels(shard))
         toolchains_note_works(shard->engine, &view);
 }
+    if (shard->is_known)
+        fleet_pull_tick(shard->engine);
 
 static void on_slow(struct fleet_access *get)
 {

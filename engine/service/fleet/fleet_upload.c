@@ -51,6 +51,7 @@ struct fleet_upload {
     struct upload_row next_mark; /* the mark after the uploads that are in progress */
     uint64_t due_ns, hurry_until_ns;
     bool is_busy, has_more, has_failed;
+    bool has_news;   /* since the step began, a kernel was stored that other hosts may wait for */
     uint64_t wait_s; /* how long the store wants to be left alone after this step; 0: not said */
     struct upload_put puts[PUTS_MAX];
     unsigned put_count, ended;
@@ -145,6 +146,19 @@ void fleet_upload_hurry(struct fleet_upload *u)
     u->hurry_until_ns = clock_monotonic_ns() + HURRY_NS;
     if (!u->has_failed)
         u->due_ns = 0;
+}
+
+static bool hurries(const struct fleet_upload *u)
+{
+    return clock_monotonic_ns() < u->hurry_until_ns;
+}
+
+void fleet_upload_note_stored(struct fleet_upload *u)
+{
+    if (!u || !hurries(u))
+        return;
+    u->has_news = true;
+    fleet_upload_tick(u);
 }
 
 static bool is_shared(const struct kernel_record *r)
@@ -343,8 +357,8 @@ static void advance_mark(struct fleet_upload *u)
         u->mark = u->next_mark;
         save_mark(u);
     }
-    bool hurries = clock_monotonic_ns() < u->hurry_until_ns;
-    end_uploads(u, u->has_more || hurries ? 0 : PAUSE_NS);
+    u->has_more |= u->has_news;
+    end_uploads(u, u->has_more || hurries(u) ? 0 : PAUSE_NS);
     if (u->has_more)
         fleet_upload_tick(u);
 }
@@ -447,6 +461,7 @@ void fleet_upload_tick(struct fleet_upload *u)
         clock_monotonic_ns() < u->due_ns)
         return;
     u->is_busy = true;
+    u->has_news = false;
     u->err = KILN_ERR_INIT;
     u->task = (struct task){ .work = make_records, .done = on_records };
     u->engine->fleet->running++;

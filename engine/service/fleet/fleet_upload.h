@@ -38,6 +38,8 @@ void fleet_upload_tick(struct fleet_upload *upload);
 /* Uploads without delay for one minute. Call it when other hosts wait for a kernel that this host
  * compiles. Accepts NULL. */
 void fleet_upload_hurry(struct fleet_upload *upload);
+/* Uploads a kernel that was stored at this moment, if uploads are not delayed. Accepts NULL. */
+void fleet_upload_note_stored(struct fleet_upload *upload);
 /* Returns how many attempts to add a kernel ended with |end|. Accepts NULL. */
 uint64_t fleet_upload_ends(const struct fleet_upload *upload, enum fleet_end end);
 

@@ -4,6 +4,7 @@
 #include "common/base/clock.h"
 #include "engine/compile/kernel_key.h"
 #include "engine/service/budget.h"
+#include "engine/service/fleet/fleet_upload.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -119,6 +120,8 @@ static void end_put(struct store_write *w)
     stats->evictions += p->putting.evicted;
     stats->evictions_quota += p->evicted_for_quota;
     budget_return(w->engine->upkeep->waiting, p->uid, p->object->size);
+    if (p->source && p->kept)
+        fleet_upload_note_stored(w->engine->fleet_upload);
     object_unref(p->object);
     source_destroy(p->source);
     free(p->texts);

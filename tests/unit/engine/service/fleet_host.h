@@ -31,8 +31,22 @@ struct host {
     struct kiln_err err;
 };
 
+static inline struct fleet_access *next_access(struct host *f)
+{
+    return fake_executor_next_fleet_access(&f->users.engine.executor);
+}
+
+static inline void end_access(struct host *f, enum fleet_end end)
+{
+    assert_non_null(next_access(f));
+    fake_executor_fleet_failed(next_access(f), end);
+    fake_executor_run_tasks(&f->users.engine.executor);
+}
+
 static inline void start_builder(struct host *f, uint64_t lease_ns)
 {
+    while (next_access(f)) /* the probe of an engine that was just started */
+        end_access(f, FLEET_END_FORBIDDEN);
     users_stop(&f->users);
     f->users.engine.options.has_fleet = true;
     f->users.engine.options.fleet_keys = f->keys;
@@ -57,17 +71,6 @@ SET_UP_OF(host_set_up, struct host)
     fleet_test_trust(f->keys, &signer, &(struct fleet_test_key){ "builder", "*", false });
     users_open(&f->users, /* describe= */ true);
     start_builder(f, 0);
-}
-static inline struct fleet_access *next_access(struct host *f)
-{
-    return fake_executor_next_fleet_access(&f->users.engine.executor);
-}
-
-static inline void end_access(struct host *f, enum fleet_end end)
-{
-    assert_non_null(next_access(f));
-    fake_executor_fleet_failed(next_access(f), end);
-    fake_executor_run_tasks(&f->users.engine.executor);
 }
 
 static inline bool is_for(const struct fleet_access *access, const char *directory)

@@ -20,6 +20,13 @@ TEST_F(lease, a_store_that_ignores_conditions_gives_no_leases)
     finish_compile(&f->users, "a.cl");
 }
 
+/* Otherwise the first kernels would be compiled without leases. */
+TEST_F(lease, the_store_is_probed_when_the_engine_starts)
+{
+    assert_true(is_for(next_access(f), "v1/l/probe/"));
+    probe(f, FLEET_END_EXISTS);
+}
+
 TEST_F(lease, a_probe_that_fails_is_repeated_after_a_minute)
 {
     pass_time(f, 1);
@@ -60,7 +67,25 @@ TEST_F(lease, a_store_that_failed_at_the_start_is_probed_again)
     expect_leases(f, "on");
 }
 
-TEST_F(lease, the_host_that_has_the_lease_compiles_and_uploads_soon)
+static struct fleet_access *next_upload(const struct host *f)
+{
+    LIST_EACH (&f->users.engine.executor.fleet_accesses, struct fleet_access, link, access)
+        if (access->is_put && is_for(access, "v1/k/"))
+            return access;
+    return NULL;
+}
+
+/* Ends the compile of a kernel whose lease the host has. */
+static void finish_own(struct host *f, const char *program)
+{
+    test_caller_forget_replies(&f->users.ann);
+    finish_compile(&f->users, program);
+    assert_non_null(next_upload(f));
+    fake_executor_fleet_failed(next_upload(f), FLEET_END_DONE);
+    fake_executor_run_tasks(&f->users.engine.executor);
+}
+
+TEST_F(lease, the_host_that_has_the_lease_compiles_and_uploads_at_once)
 {
     probe(f, FLEET_END_EXISTS);
     fetch(f, "a.cl");
@@ -69,10 +94,24 @@ TEST_F(lease, the_host_that_has_the_lease_compiles_and_uploads_soon)
     end_access(f, FLEET_END_DONE);
     assert_true(is_compiling(f));
     finish_compile(&f->users, "a.cl");
-    pass_time(f, 1);
     assert_true(is_for(next_access(f), "v1/k/") && next_access(f)->is_put);
     end_access(f, FLEET_END_DONE);
     assert_int_equal(count(f, "taken"), 1);
+}
+
+TEST_F(lease, a_kernel_that_is_stored_during_an_upload_is_uploaded_at_once)
+{
+    f->users.engine.executor.slots = 4;
+    probe(f, FLEET_END_EXISTS);
+    fetch(f, "a.cl");
+    end_access(f, FLEET_END_DONE);
+    fetch(f, "b.cl");
+    end_access(f, FLEET_END_DONE);
+    finish_compile(&f->users, "a.cl");
+    finish_own(f, "b.cl");
+    assert_non_null(next_upload(f));
+    end_access(f, FLEET_END_DONE);
+    assert_null(next_access(f));
 }
 
 /* Stores in |f->record| what another host with the same key would upload for |program|. */
@@ -289,7 +328,7 @@ TEST_F(lease, a_host_does_not_wait_for_its_own_lease)
     fetch(f, "a.cl");
     assert_null(next_access(f));
     assert_true(is_compiling(f));
-    finish_compile(&f->users, "a.cl");
+    finish_own(f, "a.cl");
 }
 
 /* After a restart, a host does not know its earlier leases. */
@@ -426,12 +465,12 @@ TEST_F(lease, a_host_requests_only_leases_that_it_can_soon_use)
     end_access(f, FLEET_END_DONE);
     end_access(f, FLEET_END_DONE); /* these two wait for the compiler */
     assert_null(next_access(f));
-    finish_compile(&f->users, "object");
-    assert_int_equal(count_requests(f) - before, 4);
+    finish_own(f, "object");
+    assert_int_equal(count_requests(f) - before, 5); /* an upload, and another lease */
     end_access(f, FLEET_END_DONE);
     assert_null(next_access(f));
-    finish_compile(&f->users, "object");
-    assert_int_equal(count_requests(f) - before, 5);
+    finish_own(f, "object");
+    assert_int_equal(count_requests(f) - before, 7);
     finish_six(f);
 }
 
@@ -548,10 +587,10 @@ TEST_F(lease, a_long_compile_needs_no_lease)
     metrics_compile_ended(&f->users.engine.engine->metrics,
                           fake_executor_next_compile(&f->users.engine.executor)->job.toolchain,
                           COMPILE_DONE, 30ull * SECOND_NS);
-    finish_compile(&f->users, "object");
+    finish_own(f, "object");
     fetch(f, "b.cl");
     assert_true(is_compiling(f));
-    finish_compile(&f->users, "object");
+    finish_own(f, "object");
 }
 
 TEST_F(lease, a_slow_lease_lets_the_compile_begin)

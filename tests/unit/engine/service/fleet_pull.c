@@ -45,6 +45,15 @@ TEST_F(fleet, a_pull_copies_all_kernels_of_a_target)
     assert_int_equal(count_gets(f), before);
 }
 
+TEST_F(fleet, a_pull_goes_on_as_soon_as_the_index_is_there)
+{
+    json_destroy(test_caller_ask(&f->users.admin, MESSAGE_fleet_pull,
+                                 "{\"targets\":[\"" FIXTURE_TARGET "\"]}"));
+    run_tasks(f);
+    serve_all(f);
+    expect_pull(f, "done", 0, 2);
+}
+
 TEST_F(fleet, a_pull_leaves_out_kernels_that_are_stored)
 {
     fetch_cold(f, "a.cl");

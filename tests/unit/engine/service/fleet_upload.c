@@ -28,6 +28,11 @@ struct builder {
     struct kiln_err err;
 };
 
+static struct fleet_access *next_access(struct builder *f)
+{
+    return fake_executor_next_fleet_access(&f->users.engine.executor);
+}
+
 static void restart_as_builder(struct builder *f)
 {
     users_stop(&f->users);
@@ -35,6 +40,7 @@ static void restart_as_builder(struct builder *f)
     f->users.engine.options.fleet_keys = f->keys;
     f->users.engine.options.fleet_builder = f->key;
     users_start(&f->users);
+    fake_executor_fleet_failed(next_access(f), FLEET_END_ABSENT); /* tests whether leases work */
 }
 
 SET_UP_OF(builder_set_up, struct builder)
@@ -51,11 +57,6 @@ SET_UP_OF(builder_set_up, struct builder)
     restart_as_builder(f);
 }
 FIXTURE_OF(builder, struct builder, builder_set_up, NULL);
-
-static struct fleet_access *next_access(struct builder *f)
-{
-    return fake_executor_next_fleet_access(&f->users.engine.executor);
-}
 
 static unsigned count_accesses(const struct builder *f)
 {
