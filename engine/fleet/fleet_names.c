@@ -51,6 +51,11 @@ void fleet_name_loose_directory(const char *shard_id, char name[FLEET_NAME_MAX])
     snprintf(name, FLEET_NAME_MAX, TREE "/k/%.32s", shard_id);
 }
 
+void fleet_name_lease_directory(const char *shard_id, char name[FLEET_NAME_MAX])
+{
+    snprintf(name, FLEET_NAME_MAX, TREE "/l/%.32s", shard_id);
+}
+
 void fleet_name_loose(const char *shard_id, const struct digest *key, char name[FLEET_NAME_MAX])
 {
     char hex[DIGEST_HEX_SIZE];

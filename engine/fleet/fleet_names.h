@@ -27,6 +27,7 @@ void fleet_name_pointer(const char *shard_id, char name[FLEET_NAME_MAX]);
 void fleet_name_index(const char *shard_id, const struct digest *sha256, char name[FLEET_NAME_MAX]);
 void fleet_name_pack(const struct digest *sha256, char name[FLEET_NAME_MAX]);
 void fleet_name_loose_directory(const char *shard_id, char name[FLEET_NAME_MAX]);
+void fleet_name_lease_directory(const char *shard_id, char name[FLEET_NAME_MAX]);
 /* Writes the name of the lease, a file which says that a host is compiling the kernel. */
 void fleet_name_lease(const char *shard_id, const struct digest *key, char name[FLEET_NAME_MAX]);
 /* Writes the name of a file that only tests what the store can do. |random| must be a random

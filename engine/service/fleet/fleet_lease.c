@@ -82,6 +82,13 @@ static int make_nonce(void)
 
 /* ---- waiting for another host ---- */
 
+static void join_active(struct fleet_query *query)
+{
+    struct fleet_leases *leases = leases_of(query->shard->engine);
+    list_append(&leases->active, &query->link);
+    leases->active_count++;
+}
+
 static void leave_active(struct fleet_query *query)
 {
     list_remove(&query->link);
@@ -207,22 +214,25 @@ static void poll_loose(struct fleet_query *query, uint64_t now_ns)
     fleet_access_start(e, &query->get);
 }
 
-static void wait_for_host(struct fleet_query *query)
+static void begin_waiting(struct fleet_query *query, uint64_t now_ns)
 {
-    struct engine *e = query->shard->engine;
-    uint64_t now_ns = clock_monotonic_ns();
-    e->fleet->running++;
+    query->shard->engine->fleet->running++;
     fleet_listing_begin_wait(query->shard, now_ns);
     query->wait_began_ns = now_ns;
     query->poll_ns = now_ns;
     query->poll_pause_ns = SECOND_NS / 4;
-    fleet_leases_look_again(e, now_ns);
+}
+
+static void leave_put_off(struct fleet_query *query)
+{
+    query->shard->engine->fleet->running--;
+    list_remove(&query->link);
+    query->is_put_off = false;
 }
 
 static void give_up_put_off(struct fleet_query *query)
 {
-    query->shard->engine->fleet->running--;
-    list_remove(&query->link);
+    leave_put_off(query);
     query_give_up(query);
 }
 
@@ -316,8 +326,12 @@ static void on_lease(struct fleet_access *get)
     discount(query);
     if (is_ours)
         note_own(leases_of(e), &query->key);
+    if (get->end == FLEET_END_EXISTS)
+        fleet_listing_note_lost(query->shard, get);
     if (get->end == FLEET_END_EXISTS && query->answered && !e->draining) {
-        wait_for_host(query);
+        uint64_t now_ns = clock_monotonic_ns();
+        begin_waiting(query, now_ns);
+        fleet_leases_look_again(e, now_ns);
         fleet_leases_next(e);
         return;
     }
@@ -387,8 +401,7 @@ static void add_lease(struct fleet_query *query)
                                         .budget_ms = fleet_wait_left_ms(e->fleet, query->began_ns),
                                         .slow = on_slow_lease,
                                         .done = on_lease };
-    list_append(&leases->active, &query->link);
-    leases->active_count++;
+    join_active(query);
     query->is_requesting = true;
     query->requested_priority = query->priority;
     leases->requesting[query->priority]++;
@@ -409,11 +422,39 @@ static void put_off(struct fleet_query *query)
 
 static void request_now(struct fleet_query *query)
 {
-    query->shard->engine->fleet->running--;
-    list_remove(&query->link);
-    query->is_put_off = false;
+    leave_put_off(query);
     query->began_ns = clock_monotonic_ns();
     add_lease(query);
+}
+
+static struct fleet_query *find_put_off(struct shard *shard, const struct digest *key)
+{
+    LIST_EACH (&leases_of(shard->engine)->put_off, struct fleet_query, link, query)
+        if (query->shard == shard && digest_equal(&query->key, key))
+            return query;
+    return NULL;
+}
+
+bool fleet_leases_note_held(struct shard *shard, const struct digest *key)
+{
+    struct fleet_leases *leases = leases_of(shard->engine);
+    struct fleet_query *query = find_put_off(shard, key);
+    if (!query || !query->answered || shard->engine->draining || is_own(leases, key) ||
+        is_full(leases, query->turn_uid))
+        return false;
+    leave_put_off(query);
+    join_active(query);
+    begin_waiting(query, clock_monotonic_ns());
+    return true;
+}
+
+/* Returns whether the lease of |query| is requested before that of |best|, although both have the
+ * same rank. If other hosts need the same kernels, each host takes them in another order. */
+static bool is_nearer(const struct fleet_query *query, const struct fleet_query *best)
+{
+    uint64_t random = query->shard->engine->instance;
+    return query->shard->listing.has_rivals &&
+           (digest_hash(&query->key) ^ random) < (digest_hash(&best->key) ^ random);
 }
 
 /* Returns the query whose lease is requested next, or NULL. A kernel that is needed now comes
@@ -425,7 +466,8 @@ static struct fleet_query *next_query(const struct engine *e)
     LIST_EACH (&leases_of(e)->put_off, struct fleet_query, link, query) {
         unsigned rank = 1 + 2 * (query->priority == PRIORITY_INTERACTIVE) +
                         (query->turn_uid != leases_of(e)->last_uid);
-        if (rank <= best_rank || !query->answered || !has_room(query))
+        bool is_better = rank > best_rank || (rank == best_rank && is_nearer(query, best));
+        if (!is_better || !query->answered || !has_room(query))
             continue;
         best = query;
         best_rank = rank;
@@ -433,14 +475,28 @@ static struct fleet_query *next_query(const struct engine *e)
     return best;
 }
 
+static unsigned count_put_off(const struct shard *shard)
+{
+    unsigned count = 0;
+    LIST_EACH (&leases_of(shard->engine)->put_off, const struct fleet_query, link, query)
+        count += query->shard == shard;
+    return count;
+}
+
 static void request_some(struct engine *e)
 {
+    struct fleet_leases *leases = leases_of(e);
+    const uint64_t now_ns = clock_monotonic_ns();
     struct fleet_query *query;
     while ((query = next_query(e))) {
-        if (is_full(leases_of(e), query->turn_uid))
+        if (is_full(leases, query->turn_uid) || is_own(leases, &query->key)) {
             give_up_put_off(query);
-        else
-            request_now(query);
+            continue;
+        }
+        fleet_listing_request_leases(query->shard, count_put_off(query->shard), now_ns);
+        if (fleet_listing_awaits_leases(query->shard, now_ns))
+            return; /* fleet_leases_next is called again when the list has ended */
+        request_now(query);
     }
 }
 
@@ -500,7 +556,7 @@ bool lease_request(struct fleet_query *query)
         leases->nonce_fd = make_nonce();
     if (leases->nonce_fd < 0)
         return false;
-    if (!has_room(query)) {
+    if (!has_room(query) || fleet_listing_awaits_leases(query->shard, query->began_ns)) {
         put_off(query);
         return true;
     }

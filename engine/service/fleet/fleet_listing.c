@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Lists: which of the kernels for which this host waits are in the tree.
+ * Lists: which of the kernels for which this host waits are in the tree, and which leases other
+ * hosts have.
  *
  * If a host waits for several kernels that other hosts compile, it lists the directory of their
- * loose records, instead of requesting each record until it is there. In a cold fleet, the requests
- * for absent records would be most of all requests. Not all stores can list files, and a list may
- * be too long. Then each record is requested by itself. A list of the store is only a hint.
+ * loose records, instead of requesting each record until it is there. If another host had a lease
+ * that this host requested, and this host needs several other leases, it lists the leases before it
+ * requests another one. In a cold fleet, most requests would otherwise be for absent records and
+ * for leases of other hosts. Not all stores can list files, and a list may be too long. Then each
+ * file is requested by itself. A list of the store is only a hint.
  */
 #include "common/base/clock.h"
 #include "common/base/fs.h"
@@ -15,10 +18,10 @@
 #include <string.h>
 
 #define SECOND_NS 1000000000u
-/* Minimum number of waits for which a list is requested. For Ceph, a list costs as much as three
+/* Minimum number of files for which a list is requested. For Ceph, a list costs as much as three
  * requests for absent files. */
-#define WAITS_MIN 4u
-/* The pause doubles after a list with fewer new records than WAITS_MIN, and halves after others. */
+#define FILES_MIN 4u
+/* The pause doubles after a list with fewer new records than FILES_MIN, and halves after others. */
 #define PAUSE_MIN_NS (1ull * SECOND_NS)
 #define PAUSE_MAX_NS (4ull * SECOND_NS)
 /* Time without lists after one that failed, was slow or was incomplete, or lacked a record. */
@@ -38,7 +41,7 @@ void fleet_listing_end_wait(struct shard *shard) { shard->listing.waits--; }
 
 bool fleet_listing_is_used(const struct shard *shard, uint64_t now_ns)
 {
-    return shard->listing.waits >= WAITS_MIN && now_ns >= shard->listing.resume_ns;
+    return shard->listing.waits >= FILES_MIN && now_ns >= shard->listing.resume_ns;
 }
 
 /* Notes that the record of |key| is there. Returns whether a query waits for it. */
@@ -53,8 +56,10 @@ static bool note_listed(struct shard *shard, const struct digest *key)
     return false;
 }
 
-/* Notes the records in a list. Returns how many of them queries wait for. */
-static unsigned note_all_listed(struct shard *shard, struct bytes list)
+typedef bool note_key(struct shard *shard, const struct digest *key);
+
+/* Notes the keys in a list. Returns how many of them queries need. */
+static unsigned note_all(struct shard *shard, struct bytes list, note_key *note)
 {
     const size_t digits = DIGEST_HEX_SIZE - 1;
     char hex[DIGEST_HEX_SIZE] = "";
@@ -63,7 +68,7 @@ static unsigned note_all_listed(struct shard *shard, struct bytes list)
     while (list.size > digits) {
         memcpy(hex, list.data, digits);
         if (list.data[digits] == ' ' && digest_from_hex(hex, &key))
-            found += note_listed(shard, &key);
+            found += note(shard, &key);
         const uint8_t *newline = memchr(list.data, '\n', list.size);
         if (!newline)
             break;
@@ -74,7 +79,7 @@ static unsigned note_all_listed(struct shard *shard, struct bytes list)
 }
 
 /* Closes |fd|. Returns false if the list could not be read, or is too long. */
-static bool read_list(struct shard *shard, int fd, unsigned *ret_found)
+static bool read_list(struct shard *shard, int fd, note_key *note, unsigned *ret_found)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
     BUFFER_AUTO struct buffer list;
@@ -82,9 +87,30 @@ static bool read_list(struct shard *shard, int fd, unsigned *ret_found)
     enum kiln_code rc = fs_read_fd(fd, LIST_MAX, &list, &ignored);
     close(fd);
     if (!rc)
-        *ret_found = note_all_listed(shard, buffer_view(&list));
+        *ret_found = note_all(shard, buffer_view(&list), note);
     return rc == KILN_OK;
 }
+
+/* Ends a list, and notes its keys. Requests no lists for a while if this one is not complete. */
+static unsigned end_list(struct shard *shard, const struct fleet_access *get, note_key *note,
+                         uint64_t now_ns)
+{
+    unsigned found = 0;
+    bool is_read =
+        fleet_access_ended(shard->engine, get) && read_list(shard, get->fd, note, &found);
+    if (!is_read || get->is_partial)
+        fleet_listing_stop(shard, now_ns);
+    return found;
+}
+
+static void start_list(struct shard *shard, struct fleet_access *get)
+{
+    get->is_list = true;
+    get->budget_ms = shard->engine->fleet->wait_ms;
+    fleet_access_start(shard->engine, get);
+}
+
+/* ---- loose records ---- */
 
 static struct shard *shard_of_list(struct fleet_access *get)
 {
@@ -98,7 +124,7 @@ void fleet_listing_stop(struct shard *shard, uint64_t now_ns)
 
 static uint64_t next_pause(uint64_t pause_ns, unsigned found)
 {
-    pause_ns = found < WAITS_MIN ? pause_ns * 2 : pause_ns / 2;
+    pause_ns = found < FILES_MIN ? pause_ns * 2 : pause_ns / 2;
     if (pause_ns < PAUSE_MIN_NS)
         return PAUSE_MIN_NS;
     return pause_ns < PAUSE_MAX_NS ? pause_ns : PAUSE_MAX_NS;
@@ -110,11 +136,8 @@ static void on_list(struct fleet_access *get)
     struct fleet_listing *listing = &shard->listing;
     struct engine *e = shard->engine;
     uint64_t now_ns = clock_monotonic_ns();
-    unsigned found = 0;
-    bool is_read = fleet_access_ended(e, get) && read_list(shard, get->fd, &found);
+    unsigned found = end_list(shard, get, note_listed, now_ns);
     listing->is_requesting = false;
-    if (!is_read || get->is_partial)
-        fleet_listing_stop(shard, now_ns);
     listing->pause_ns = next_pause(listing->pause_ns, found);
     listing->due_ns = now_ns + listing->pause_ns;
     fleet_leases_look_again(e, now_ns);
@@ -133,12 +156,9 @@ static void request_list(struct shard *shard)
 {
     struct fleet_listing *listing = &shard->listing;
     listing->is_requesting = true;
-    listing->get = (struct fleet_access){ .is_list = true,
-                                          .budget_ms = shard->engine->fleet->wait_ms,
-                                          .slow = on_slow_list,
-                                          .done = on_list };
+    listing->get = (struct fleet_access){ .slow = on_slow_list, .done = on_list };
     fleet_name_loose_directory(shard->id, listing->get.name);
-    fleet_access_start(shard->engine, &listing->get);
+    start_list(shard, &listing->get);
 }
 
 void fleet_listing_request(struct engine *e, uint64_t now_ns)
@@ -149,4 +169,54 @@ void fleet_listing_request(struct engine *e, uint64_t now_ns)
         if (fleet_listing_is_used(shard, now_ns) && !shard->listing.is_requesting &&
             now_ns >= shard->listing.due_ns)
             request_list(shard);
+}
+
+/* ---- leases ---- */
+
+static struct shard *shard_of_leases(struct fleet_access *get)
+{
+    return (struct shard *)(void *)((char *)get - offsetof(struct shard, listing.leases));
+}
+
+/* A lease that was requested before the last list was may be in that list. */
+void fleet_listing_note_lost(struct shard *shard, const struct fleet_access *put)
+{
+    struct fleet_listing *listing = &shard->listing;
+    listing->has_rivals = true;
+    listing->is_old |= put->sent_ns >= listing->leases.sent_ns;
+}
+
+static void on_leases(struct fleet_access *get)
+{
+    struct shard *shard = shard_of_leases(get);
+    uint64_t now_ns = clock_monotonic_ns();
+    (void)end_list(shard, get, fleet_leases_note_held, now_ns);
+    shard->listing.is_requesting_leases = false;
+    fleet_leases_look_again(shard->engine, now_ns);
+    fleet_leases_next(shard->engine);
+}
+
+static void on_slow_leases(struct fleet_access *get)
+{
+    struct shard *shard = shard_of_leases(get);
+    fleet_listing_stop(shard, clock_monotonic_ns());
+    fleet_leases_next(shard->engine);
+}
+
+bool fleet_listing_awaits_leases(const struct shard *shard, uint64_t now_ns)
+{
+    return shard->listing.is_requesting_leases && now_ns >= shard->listing.resume_ns;
+}
+
+void fleet_listing_request_leases(struct shard *shard, unsigned put_off, uint64_t now_ns)
+{
+    struct fleet_listing *listing = &shard->listing;
+    if (listing->is_requesting_leases || !listing->is_old || put_off < FILES_MIN ||
+        now_ns < listing->resume_ns)
+        return;
+    listing->is_old = false;
+    listing->is_requesting_leases = true;
+    listing->leases = (struct fleet_access){ .slow = on_slow_leases, .done = on_leases };
+    fleet_name_lease_directory(shard->id, listing->leases.name);
+    start_list(shard, &listing->leases);
 }

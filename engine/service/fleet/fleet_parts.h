@@ -48,13 +48,17 @@ struct fleet_opening { /* an index that is being verified */
     struct fleet_index *index; /* owned; NULL unless it could be opened */
 };
 
-/* Lists of the loose records for which this host waits (fleet_listing.c). */
+/* Lists of the loose records for which this host waits, and of leases (fleet_listing.c). */
 struct fleet_listing {
     struct fleet_access get;
     bool is_requesting;
     unsigned waits; /* number of the shard's queries that wait for other hosts */
     uint64_t due_ns, pause_ns;
     uint64_t resume_ns; /* before this time, no lists are requested */
+    struct fleet_access leases;
+    bool is_requesting_leases;
+    bool has_rivals; /* another host had a lease that this host requested */
+    bool is_old;     /* since the last list of leases was requested, another host got a lease */
 };
 
 struct shard {
@@ -247,12 +251,12 @@ void query_continue(struct fleet_query *query);
  * |asked->key|. Returns false if memory ran out. */
 bool query_pull(struct shard *shard, const struct fleet_asked *asked,
                 const struct fleet_place *place);
+/* Goes on with a pull that waits for an index. Call it when an index was loaded, and about once a
+ * second. */
 void fleet_pull_tick(struct engine *e);
 void fleet_pull_destroy(struct fleet_pull *pull);
 struct json *fleet_pull_describe(const struct fleet_pull *pull);
 
-/* Goes on with a pull that waits for an index. Call it when an index was loaded, and about once a
- * second. */
 /* Answers that this host must compile the kernel, and frees the query. */
 void query_give_up(struct fleet_query *query);
 /* Counts the query as late, unless its caller has left. */
@@ -275,6 +279,9 @@ void fleet_leases_tick(struct engine *e, uint64_t now_ns);
 void fleet_leases_look_again(struct engine *e, uint64_t now_ns);
 /* Call this function when a kernel has arrived for which this host waited. */
 void fleet_leases_note_shared(struct fleet_leases *leases);
+/* Call this function if a list has the kernel's lease. If a query has not requested this lease yet,
+ * lets it wait for the other host, and returns true. */
+bool fleet_leases_note_held(struct shard *shard, const struct digest *key);
 /* Call these functions when a query of the shard begins, or ends, to wait for another host. */
 void fleet_listing_begin_wait(struct shard *shard, uint64_t now_ns);
 void fleet_listing_end_wait(struct shard *shard);
@@ -285,5 +292,12 @@ void fleet_listing_request(struct engine *e, uint64_t now_ns);
 /* Requests no lists of the shard for a while. Call this function when lists have failed, or lacked
  * a record. */
 void fleet_listing_stop(struct shard *shard, uint64_t now_ns);
+/* Call this function when another host had the lease that |put| requested. */
+void fleet_listing_note_lost(struct shard *shard, const struct fleet_access *put);
+/* Requests a list of the leases if it saves requests for leases. |put_off| is the number of the
+ * shard's queries that have not requested theirs. */
+void fleet_listing_request_leases(struct shard *shard, unsigned put_off, uint64_t now_ns);
+/* Returns whether a list of the leases is under way, before which no lease must be requested. */
+bool fleet_listing_awaits_leases(const struct shard *shard, uint64_t now_ns);
 /* Stops waiting for other hosts. This host then compiles the kernels itself. */
 void fleet_leases_give_up(struct engine *e);

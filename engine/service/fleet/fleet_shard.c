@@ -31,8 +31,9 @@ void shard_destroy(struct shard *shard)
 
 static bool is_unused(const struct shard *shard, uint64_t now_ns)
 {
-    return !shard->is_loading && !shard->listing.is_requesting && shard->queries == 0 &&
-           now_ns - shard->asked_ns > UNUSED_NS;
+    const struct fleet_listing *listing = &shard->listing;
+    return !shard->is_loading && !listing->is_requesting && !listing->is_requesting_leases &&
+           shard->queries == 0 && now_ns - shard->asked_ns > UNUSED_NS;
 }
 
 /* If there are FLEET_SHARDS_MAX shards, removes an unused one. Returns false if all are in use. The
@@ -165,9 +166,9 @@ static void end_load(struct shard *shard, enum fleet_end end, enum fleet_fault f
         query_continue(query);
     if (has_kernels(shard))
         toolchains_note_works(shard->engine, &view);
-}
     if (shard->is_known)
         fleet_pull_tick(shard->engine);
+}
 
 static void on_slow(struct fleet_access *get)
 {

@@ -278,3 +278,179 @@ TEST_F(listing, an_engine_that_stops_requests_no_lists)
     assert_int_equal(count_requests(f), before);
     end_all(f);
 }
+
+/* ---- leases ---- */
+
+static bool is_lease(const struct fleet_access *access)
+{
+    return is_for(access, "v1/l/") && access->is_put;
+}
+
+static bool is_list_of_leases(const struct fleet_access *access)
+{
+    return is_list(access) && is_for(access, "v1/l/");
+}
+
+static struct fleet_access *next_other(struct host *f)
+{
+    LIST_EACH (&f->users.engine.executor.fleet_accesses, struct fleet_access, link, access)
+        if (!is_list_of_leases(access))
+            return access;
+    return NULL;
+}
+
+/* Ends all requests for leases as lost, and those for records as absent. */
+static void lose_requested(struct host *f)
+{
+    struct fleet_access *access;
+    while ((access = next_other(f))) {
+        fake_executor_fleet_failed(access, is_lease(access) ? FLEET_END_EXISTS : FLEET_END_ABSENT);
+        fake_executor_run_tasks(&f->users.engine.executor);
+    }
+}
+
+/* Notes the keys of the kernels whose leases are not requested yet. */
+static void note_put_off(const struct host *f)
+{
+    key_count = 0;
+    LIST_EACH (&f->users.engine.engine->fleet->leases.put_off, const struct fleet_query, link, q)
+        digest_to_hex(&q->key, keys[key_count++]);
+}
+
+/* Requests |count| kernels with one compiler, and loses the two leases that are requested. */
+static void lose_first_leases(struct host *f, unsigned count)
+{
+    char program[32];
+    f->users.engine.executor.slots = 1;
+    probe(f, FLEET_END_EXISTS);
+    for (unsigned i = 0; i < count; i++) {
+        snprintf(program, sizeof(program), "%u.cl", i);
+        fetch(f, program);
+    }
+    note_put_off(f);
+    assert_int_equal(key_count, count - 2);
+    lose_requested(f);
+}
+
+static unsigned count_put_off(const struct host *f)
+{
+    unsigned count = 0;
+    LIST_EACH (&f->users.engine.engine->fleet->leases.put_off, const struct fleet_query, link, q)
+        count += q != NULL;
+    return count;
+}
+
+TEST_F(listing, a_lost_lease_is_followed_by_a_list_of_leases)
+{
+    lose_first_leases(f, 10);
+    assert_true(is_list_of_leases(next_access(f)));
+    assert_int_equal(strlen(next_access(f)->name), strlen("v1/l/") + 32);
+    assert_int_equal(count_put_off(f), 8); /* they wait for the list */
+    fetch(f, "new.cl");
+    assert_int_equal(count_put_off(f), 9);
+    end_all(f);
+}
+
+TEST_F(listing, leases_of_other_hosts_are_not_requested)
+{
+    lose_first_leases(f, 10);
+    answer_list(f, 8);
+    assert_int_equal(count_put_off(f), 0);
+    assert_true(is_list(next_access(f)) && is_for(next_access(f), "v1/k/"));
+    answer_list(f, 0);
+    assert_null(next_access(f));
+    assert_false(is_compiling(f));
+    end_all(f);
+}
+
+TEST_F(listing, leases_that_nobody_has_are_requested)
+{
+    lose_first_leases(f, 10);
+    answer_list(f, 7);
+    answer_list(f, 0);
+    assert_true(is_lease(next_access(f)) && strstr(next_access(f)->name, keys[7]));
+    end_access(f, FLEET_END_DONE);
+    assert_true(is_compiling(f));
+    end_all(f);
+}
+
+TEST_F(listing, each_host_requests_leases_in_another_order)
+{
+    struct digest key;
+    lose_first_leases(f, 10);
+    assert_true(digest_from_hex(keys[5], &key));
+    f->users.engine.engine->instance = digest_hash(&key);
+    answer_list(f, 0);
+    assert_true(is_lease(next_access(f)) && strstr(next_access(f)->name, keys[5]));
+    end_all(f);
+}
+
+TEST_F(listing, leases_are_listed_again_only_after_another_was_lost)
+{
+    lose_first_leases(f, 12);
+    answer_list(f, 0);
+    end_access(f, FLEET_END_DONE);
+    end_access(f, FLEET_END_DONE);
+    finish_compile(&f->users, "object");
+    assert_true(is_lease(next_access(f)));
+    end_access(f, FLEET_END_EXISTS);
+    lose_requested(f);
+    assert_true(is_list_of_leases(next_access(f)));
+    end_all(f);
+}
+
+TEST_F(listing, few_leases_are_requested_without_a_list)
+{
+    lose_first_leases(f, 5);
+    assert_null(next_access(f));
+    end_all(f);
+}
+
+TEST_F(listing, leases_are_requested_one_by_one_if_the_store_has_no_lists)
+{
+    lose_first_leases(f, 10);
+    end_access(f, FLEET_END_REFUSED);
+    assert_true(is_lease(next_access(f)));
+    lose_requested(f);
+    assert_null(next_access(f));
+    assert_int_equal(count_put_off(f), 0);
+    end_all(f);
+}
+
+/* The store still answers other requests. */
+TEST_F(listing, leases_are_requested_one_by_one_if_a_list_is_slow)
+{
+    lose_first_leases(f, 10);
+    fake_executor_fleet_slow(next_access(f));
+    assert_int_equal(count_put_off(f), 6);
+    fetch(f, "new.cl");
+    answer_list(f, 8);
+    lose_requested(f);
+    assert_int_equal(count_put_off(f), 0);
+    end_all(f);
+}
+
+/* The job that got the lease was cancelled before. */
+TEST_F(listing, a_host_does_not_wait_for_its_own_lease_in_a_list)
+{
+    struct fleet_leases *leases = &f->users.engine.engine->fleet->leases;
+    struct digest key;
+    lose_first_leases(f, 10);
+    for (unsigned i = 0; i < key_count; i++) {
+        assert_true(digest_from_hex(keys[i], &key));
+        leases->own[leases->own_count++] = digest_hash(&key);
+    }
+    answer_list(f, 8);
+    assert_null(next_access(f));
+    assert_true(is_compiling(f));
+    end_all(f);
+}
+
+TEST_F(listing, an_engine_that_stops_waits_for_no_listed_lease)
+{
+    lose_first_leases(f, 10);
+    engine_drain(f->users.engine.engine);
+    answer_list(f, 8);
+    assert_null(next_access(f));
+    end_all(f);
+}
