@@ -26,21 +26,39 @@ enum kiln_code fleet_tree_open(const char *path, int *ret_root, struct kiln_err 
                          : KILN_OK;
 }
 
-/* Creates the directories of |name|, and opens the last one. */
-static enum kiln_code open_parent(int root, const char *name, int *ret_parent, struct kiln_err *err)
+/* Opens a directory of the tree. If |creates|, creates it, and those above it. Follows no symbolic
+ * link: somebody who may write to the tree must not be able to make kilnctl, which may run as root,
+ * write or delete files elsewhere. */
+static int open_directory(int root, const char *name, bool creates)
 {
-    char path[FLEET_NAME_MAX];
-    for (const char *slash = strchr(name, '/'); slash; slash = strchr(slash + 1, '/')) {
-        snprintf(path, sizeof(path), "%.*s", (int)(slash - name), name);
-        if (mkdirat(root, path, 0755) != 0 && errno != EEXIST)
-            return kiln_fail_errno(err, errno, "cannot create the directory '%s'", path);
+    KILN_AUTO(fd) int fd = openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    while (fd >= 0 && *name) {
+        char part[FLEET_NAME_MAX];
+        size_t size = strcspn(name, "/");
+        snprintf(part, sizeof(part), "%.*s", (int)size, name);
+        bool is_there = !creates || mkdirat(fd, part, 0755) == 0 || errno == EEXIST;
+        int next =
+            is_there ? openat(fd, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+        int errnum = errno;
+        close(fd);
+        errno = errnum;
+        fd = next;
+        name += size + (name[size] == '/');
     }
-    *ret_parent = openat(root, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return *ret_parent < 0 ? kiln_fail_errno(err, errno, "cannot open the directory '%s'", path)
-                           : KILN_OK;
+    int result = fd;
+    fd = -1;
+    return result;
 }
 
 static const char *name_within(const char *name) { return strrchr(name, '/') + 1; }
+
+/* Opens the directory of the file |name|. */
+static int open_parent(int root, const char *name, bool creates)
+{
+    char directory[FLEET_NAME_MAX];
+    snprintf(directory, sizeof(directory), "%.*s", (int)(name_within(name) - 1 - name), name);
+    return open_directory(root, directory, creates);
+}
 
 struct temporary {
     int parent; /* owned */
@@ -83,10 +101,10 @@ static enum kiln_code create_temporary(const struct temporary *t, struct bytes c
 static enum kiln_code write_temporary(int root, const char *name, struct bytes content,
                                       struct temporary *ret_temporary, struct kiln_err *err)
 {
-    struct temporary t = { .parent = -1 };
-    enum kiln_code rc = open_parent(root, name, &t.parent, err);
-    if (!rc)
-        rc = name_temporary(&t, err);
+    struct temporary t = { .parent = open_parent(root, name, /* creates= */ true) };
+    enum kiln_code rc = t.parent < 0
+                            ? kiln_fail_errno(err, errno, "cannot open or create its directory")
+                            : name_temporary(&t, err);
     if (!rc)
         rc = create_temporary(&t, content, err);
     if (rc)
@@ -176,27 +194,6 @@ enum kiln_code fleet_tree_read_range(int root, struct fleet_file *file, struct k
                : kiln_fail(err, KILN_CORRUPT, "'%s' of the fleet's tree is truncated", file->name);
 }
 
-/* Opens a directory of the tree. Follows no symbolic link: somebody who may write to the tree must
- * not be able to make 'fleet gc', which may run as root, delete files elsewhere. */
-static int open_directory(int root, const char *name)
-{
-    KILN_AUTO(fd) int fd = openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    while (fd >= 0 && *name) {
-        char part[FLEET_NAME_MAX];
-        size_t size = strcspn(name, "/");
-        snprintf(part, sizeof(part), "%.*s", (int)size, name);
-        int next = openat(fd, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        int errnum = errno;
-        close(fd);
-        errno = errnum;
-        fd = next;
-        name += size + (name[size] == '/');
-    }
-    int result = fd;
-    fd = -1;
-    return result;
-}
-
 static int is_visible(const struct dirent *entry)
 {
     return entry->d_name[0] != '.' ||
@@ -227,7 +224,7 @@ enum kiln_code fleet_tree_list(int root, const char *name, fleet_each *each, voi
 {
     struct dirent **entries = NULL;
     enum kiln_code rc = KILN_OK;
-    KILN_AUTO(fd) int directory = open_directory(root, name);
+    KILN_AUTO(fd) int directory = open_directory(root, name, /* creates= */ false);
     int count = directory < 0 ? -1 : scandirat(directory, ".", &entries, is_visible, by_name);
     if (count < 0 && errno != ENOENT)
         return kiln_fail_errno(err, errno, "cannot list '%s' of the fleet's tree", name);
@@ -243,11 +240,8 @@ enum kiln_code fleet_tree_list(int root, const char *name, fleet_each *each, voi
 
 enum kiln_code fleet_tree_remove(int root, const char *name, struct kiln_err *err)
 {
-    char directory[FLEET_NAME_MAX];
-    const char *entry = name_within(name);
-    snprintf(directory, sizeof(directory), "%.*s", (int)(entry - 1 - name), name);
-    KILN_AUTO(fd) int parent = open_directory(root, directory);
-    if ((parent >= 0 && unlinkat(parent, entry, 0) == 0) || errno == ENOENT)
+    KILN_AUTO(fd) int parent = open_parent(root, name, /* creates= */ false);
+    if ((parent >= 0 && unlinkat(parent, name_within(name), 0) == 0) || errno == ENOENT)
         return KILN_OK;
     return kiln_fail_errno(err, errno, "cannot delete '%s' of the fleet's tree", name);
 }

@@ -484,6 +484,22 @@ TEST_F(gc, no_symbolic_link_leads_to_files_elsewhere)
     assert_int_equal(access(victim, F_OK), 0);
 }
 
+TEST_F(gc, no_file_is_written_through_a_symbolic_link)
+{
+    char link[512], written[512];
+    const char *elsewhere = test_directory();
+    snprintf(written, sizeof(written), "%.400s/current", elsewhere);
+    snprintf(link, sizeof(link), "%.400s/v1/i", f->tree);
+    must(fs_make_directories(link, &f->err), f->err);
+    strcat(link, "/0123");
+    assert_int_equal(symlink(elsewhere, link), 0);
+    assert_int_not_equal(
+        fleet_tree_add(f->root, "v1/i/0123/current", bytes_of_text("x"), NULL, &f->err), KILN_OK);
+    assert_int_not_equal(
+        fleet_tree_replace(f->root, "v1/i/0123/current", bytes_of_text("x"), &f->err), KILN_OK);
+    assert_int_not_equal(access(written, F_OK), 0);
+}
+
 TEST_F(gc, files_of_other_programs_are_kept)
 {
     const char *name = "v1/p/notes.txt";
