@@ -427,25 +427,28 @@ static void request_now(struct fleet_query *query)
     add_lease(query);
 }
 
-static struct fleet_query *find_put_off(struct shard *shard, const struct digest *key)
+static bool is_held(const struct fleet_query *query, struct bytes keys)
 {
-    LIST_EACH (&leases_of(shard->engine)->put_off, struct fleet_query, link, query)
-        if (query->shard == shard && digest_equal(&query->key, key))
-            return query;
-    return NULL;
+    const struct fleet_leases *leases = leases_of(query->shard->engine);
+    return query->answered && fleet_listing_has(keys, &query->key) &&
+           !is_own(leases, &query->key) && !is_full(leases, query->turn_uid);
 }
 
-bool fleet_leases_note_held(struct shard *shard, const struct digest *key)
+unsigned fleet_leases_note_held(struct shard *shard, struct bytes keys)
 {
-    struct fleet_leases *leases = leases_of(shard->engine);
-    struct fleet_query *query = find_put_off(shard, key);
-    if (!query || !query->answered || shard->engine->draining || is_own(leases, key) ||
-        is_full(leases, query->turn_uid))
-        return false;
-    leave_put_off(query);
-    join_active(query);
-    begin_waiting(query, clock_monotonic_ns());
-    return true;
+    const uint64_t now_ns = clock_monotonic_ns();
+    unsigned found = 0;
+    if (shard->engine->draining)
+        return 0;
+    LIST_EACH (&leases_of(shard->engine)->put_off, struct fleet_query, link, query) {
+        if (query->shard != shard || !is_held(query, keys))
+            continue;
+        leave_put_off(query);
+        join_active(query);
+        begin_waiting(query, now_ns);
+        found++;
+    }
+    return found;
 }
 
 /* Returns whether the lease of |query| is requested before that of |best|, although both have the

@@ -15,6 +15,7 @@
 #include "engine/fleet/fleet_store.h"
 #include "engine/service/fleet/fleet_parts.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define SECOND_NS 1000000000u
@@ -44,55 +45,56 @@ bool fleet_listing_is_used(const struct shard *shard, uint64_t now_ns)
     return shard->listing.waits >= FILES_MIN && now_ns >= shard->listing.resume_ns;
 }
 
-/* Notes that the record of |key| is there. Returns whether a query waits for it. */
-static bool note_listed(struct shard *shard, const struct digest *key)
+static int compare_keys(const void *a, const void *b) { return memcmp(a, b, DIGEST_SIZE); }
+
+bool fleet_listing_has(struct bytes keys, const struct digest *key)
 {
-    LIST_EACH (&shard->engine->fleet->leases.active, struct fleet_query, link, query) {
-        if (query->shard != shard || !digest_equal(&query->key, key))
-            continue;
-        query->is_listed = query->wait_began_ns != 0;
-        return query->is_listed;
-    }
-    return false;
+    return keys.size > 0 && bsearch(key->bytes, keys.data, keys.size / DIGEST_SIZE, DIGEST_SIZE,
+                                    compare_keys) != NULL;
 }
 
-typedef bool note_key(struct shard *shard, const struct digest *key);
-
-/* Notes the keys in a list. Returns how many of them queries need. */
-static unsigned note_all(struct shard *shard, struct bytes list, note_key *note)
+/* Reads the keys in a list, and sorts them: there may be many of them, and many queries. */
+static void read_keys(struct bytes list, struct buffer *ret_keys)
 {
     const size_t digits = DIGEST_HEX_SIZE - 1;
     char hex[DIGEST_HEX_SIZE] = "";
     struct digest key;
-    unsigned found = 0;
     while (list.size > digits) {
         memcpy(hex, list.data, digits);
         if (list.data[digits] == ' ' && digest_from_hex(hex, &key))
-            found += note(shard, &key);
+            buffer_put(ret_keys, key.bytes, DIGEST_SIZE);
         const uint8_t *newline = memchr(list.data, '\n', list.size);
         if (!newline)
             break;
         size_t line = (size_t)(newline - list.data) + 1;
         list = bytes_of(list.data + line, list.size - line);
     }
-    return found;
+    if (ret_keys->size > 0)
+        qsort(ret_keys->data, ret_keys->size / DIGEST_SIZE, DIGEST_SIZE, compare_keys);
 }
 
+/* Notes the sorted keys in a list. Returns how many of them queries need. */
+typedef unsigned note_keys(struct shard *shard, struct bytes keys);
+
 /* Closes |fd|. Returns false if the list could not be read, or is too long. */
-static bool read_list(struct shard *shard, int fd, note_key *note, unsigned *ret_found)
+static bool read_list(struct shard *shard, int fd, note_keys *note, unsigned *ret_found)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
     BUFFER_AUTO struct buffer list;
+    BUFFER_AUTO struct buffer keys;
     buffer_init(&list, LIST_MAX);
+    buffer_init(&keys, LIST_MAX);
     enum kiln_code rc = fs_read_fd(fd, LIST_MAX, &list, &ignored);
     close(fd);
-    if (!rc)
-        *ret_found = note_all(shard, buffer_view(&list), note);
-    return rc == KILN_OK;
+    if (rc)
+        return false;
+    read_keys(buffer_view(&list), &keys);
+    *ret_found = note(shard, buffer_view(&keys));
+    return true;
 }
 
 /* Ends a list, and notes its keys. Requests no lists for a while if this one is not complete. */
-static unsigned end_list(struct shard *shard, const struct fleet_access *get, note_key *note,
+static unsigned end_list(struct shard *shard, const struct fleet_access *get, note_keys *note,
                          uint64_t now_ns)
 {
     unsigned found = 0;
@@ -111,6 +113,18 @@ static void start_list(struct shard *shard, struct fleet_access *get)
 }
 
 /* ---- loose records ---- */
+
+static unsigned note_records(struct shard *shard, struct bytes keys)
+{
+    unsigned found = 0;
+    LIST_EACH (&shard->engine->fleet->leases.active, struct fleet_query, link, query) {
+        if (query->shard != shard || !query->wait_began_ns || !fleet_listing_has(keys, &query->key))
+            continue;
+        query->is_listed = true;
+        found++;
+    }
+    return found;
+}
 
 static struct shard *shard_of_list(struct fleet_access *get)
 {
@@ -136,7 +150,7 @@ static void on_list(struct fleet_access *get)
     struct fleet_listing *listing = &shard->listing;
     struct engine *e = shard->engine;
     uint64_t now_ns = clock_monotonic_ns();
-    unsigned found = end_list(shard, get, note_listed, now_ns);
+    unsigned found = end_list(shard, get, note_records, now_ns);
     listing->is_requesting = false;
     listing->pause_ns = next_pause(listing->pause_ns, found);
     listing->due_ns = now_ns + listing->pause_ns;

@@ -279,9 +279,11 @@ void fleet_leases_tick(struct engine *e, uint64_t now_ns);
 void fleet_leases_look_again(struct engine *e, uint64_t now_ns);
 /* Call this function when a kernel has arrived for which this host waited. */
 void fleet_leases_note_shared(struct fleet_leases *leases);
-/* Call this function if a list has the kernel's lease. If a query has not requested this lease yet,
- * lets it wait for the other host, and returns true. */
-bool fleet_leases_note_held(struct shard *shard, const struct digest *key);
+/* Lets the queries that have not requested their leases yet wait for other hosts, if other hosts
+ * have these leases. |keys| are the sorted keys of the leases. Returns the number of queries. */
+unsigned fleet_leases_note_held(struct shard *shard, struct bytes keys);
+/* Returns whether the sorted digests |keys| have |key|. */
+bool fleet_listing_has(struct bytes keys, const struct digest *key);
 /* Call these functions when a query of the shard begins, or ends, to wait for another host. */
 void fleet_listing_begin_wait(struct shard *shard, uint64_t now_ns);
 void fleet_listing_end_wait(struct shard *shard);
