@@ -275,6 +275,10 @@ void fleet_leases_close(struct fleet_leases *leases);
  * already, if too many leases are requested, or if leases are not used now. */
 bool lease_request(struct fleet_query *query);
 void fleet_leases_tick(struct engine *e, uint64_t now_ns);
+/* Returns a memory file with random digits, so that no two hosts write the same text; -1 on
+ * failure. */
+int fleet_nonce_create(void);
+void fleet_probe_tick(struct engine *e, uint64_t now_ns);
 /* Requests the loose records that are due. Call this function when a list has ended. */
 void fleet_leases_look_again(struct engine *e, uint64_t now_ns);
 /* Call this function when a kernel has arrived for which this host waited. */
