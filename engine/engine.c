@@ -52,6 +52,7 @@ static enum kiln_code open_fleet(struct engine *e, const struct engine_options *
                                                 .state_directory = o->state_directory };
     const struct fleet_upload_options upload = { .secret_key =
                                                      o->has_fleet ? o->fleet_builder : NULL,
+                                                 .tree = o->fleet_tree,
                                                  .state_directory = o->state_directory };
     enum kiln_code rc = fleet_tier_create(&options, &e->fleet, err);
     return rc ? rc : fleet_upload_create(e, &upload, &e->fleet_upload, err);

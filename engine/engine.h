@@ -60,6 +60,7 @@ struct engine_options {
     /* If a compile is expected to take at least this long, this host requests a lease first. The
      * lease makes the other hosts wait for the kernel instead of compiling it, too. */
     uint64_t fleet_lease_ns;
+    const char *fleet_tree;    /* URL of the fleet's tree; NULL: unknown */
     const char *fleet_builder; /* file of the secret key that signs compiled kernels; NULL: none */
     uint64_t package_limit;
     /* The directory of the KFD topology; NULL: the one in sysfs. */

@@ -58,6 +58,7 @@ void engine_settings_of(const struct config *c, unsigned hot_count, struct engin
         .fleet_wait_ms = config_number(c, CONFIG_fleet_wait),
         .fleet_keys = config_text(c, CONFIG_fleet_keys),
         .fleet_lease_ns = config_number(c, CONFIG_fleet_lease) * 1000000u,
+        .fleet_tree = config_text(c, CONFIG_fleet),
         .fleet_builder = config_text(c, CONFIG_fleet_builder),
         .package_limit = config_number(c, CONFIG_package_limit),
         .require_signature = strcmp(config_text(c, CONFIG_require_signature), "yes") == 0,

@@ -5,7 +5,8 @@
 #include "common/base/fs.h"
 #include "common/base/hex.h"
 #include "common/base/jitter.h"
-#include "common/base/units.h"
+#include "common/base/url_text.h"
+#include "engine/digest/sha256.h"
 #include "engine/service/fleet/fleet_kernel.h"
 #include "engine/service/fleet/fleet_parts.h"
 #include "engine/service/kernels/store_tasks.h"
@@ -15,7 +16,8 @@
 #include <unistd.h>
 
 #define MARK_NAME "fleet-uploaded"
-#define MARK_MAX 96
+#define MARK_MAX 128
+#define TREE_SIZE 17
 #define PUTS_MAX 8u
 /* The largest number of kernels that one step looks at. */
 #define ROWS_MAX 64u
@@ -47,6 +49,7 @@ struct fleet_upload {
     struct engine *engine;
     struct fleet_signer signer;
     char path[PATH_MAX];         /* file of the mark; "": the mark is in memory only */
+    char tree[TREE_SIZE];        /* hash of the tree's URL: the mark counts only for this tree */
     struct upload_row mark;      /* the last kernel that was uploaded or left out; id 0: none */
     struct upload_row next_mark; /* the mark after the uploads that are in progress */
     uint64_t due_ns, hurry_until_ns;
@@ -68,19 +71,31 @@ struct fleet_upload {
     struct kiln_err err;
 };
 
-static bool parse_mark(char *text, struct upload_row *ret_mark)
+/* Writes 16 digits, a hash of the tree's URL without credentials: these may change. */
+static void hash_tree(const char *url, char tree[TREE_SIZE])
 {
-    char *key = strchr(text, ' ');
-    if (!key)
-        return false;
-    *key++ = '\0';
-    key[strcspn(key, "\n")] = '\0';
-    return units_parse_number(text, UINT64_MAX, &ret_mark->id) &&
-           digest_from_hex(key, &ret_mark->key);
+    char shown[PATH_MAX];
+    url_without_secrets(url, shown, sizeof(shown));
+    struct digest digest = sha256_of(bytes_of_text(shown));
+    hex_write(digest.bytes, (TREE_SIZE - 1) / 2, tree);
 }
 
-/* Reads the mark from its file. If the file is damaged, the uploads begin again with the first
- * kernel. This is safe, because the tree does not replace files that it has. */
+/* Also accepts a mark without a tree, as older versions wrote it. */
+static bool parse_mark(const char *text, const char *tree, struct upload_row *ret_mark)
+{
+    unsigned long long id;
+    char key[DIGEST_HEX_SIZE], of_tree[TREE_SIZE];
+    int count = sscanf(text, "%20llu %64s %16s", &id, key, of_tree);
+    if (count < 2 || !digest_from_hex(key, &ret_mark->key) ||
+        (count > 2 && strcmp(of_tree, tree) != 0))
+        return false;
+    ret_mark->id = id;
+    return true;
+}
+
+/* Reads the mark from its file. If the file is damaged, or if the mark is of another tree, the
+ * uploads begin again with the first kernel. This is safe, because the tree does not replace files
+ * that it has. */
 static enum kiln_code read_mark(struct fleet_upload *u, struct kiln_err *err)
 {
     char text[MARK_MAX + 1];
@@ -90,7 +105,7 @@ static enum kiln_code read_mark(struct fleet_upload *u, struct kiln_err *err)
     if (rc)
         return rc == KILN_NOT_FOUND || rc == KILN_FULL ? KILN_OK : rc;
     snprintf(text, sizeof(text), "%.*s", (int)content.size, (const char *)content.data);
-    if (!parse_mark(text, &u->mark))
+    if (!parse_mark(text, u->tree, &u->mark))
         u->mark = (struct upload_row){ 0 };
     return KILN_OK;
 }
@@ -103,6 +118,7 @@ static enum kiln_code open_upload(struct fleet_upload *u,
                    : 0;
     if (size >= PATH_MAX)
         return kiln_fail(err, KILN_INVALID, "the path of the state directory is too long");
+    hash_tree(options->tree ? options->tree : "", u->tree);
     enum kiln_code rc = fleet_signer_read(options->secret_key, &u->signer, err);
     return !rc && u->path[0] ? read_mark(u, err) : rc;
 }
@@ -346,7 +362,8 @@ static void save_mark(struct fleet_upload *u)
     w->task = (struct task){ .work = write_mark, .done = end_mark };
     snprintf(w->path, sizeof(w->path), "%s", u->path);
     digest_to_hex(&u->mark.key, hex);
-    snprintf(w->text, sizeof(w->text), "%llu %s\n", (unsigned long long)u->mark.id, hex);
+    snprintf(w->text, sizeof(w->text), "%llu %s %s\n", (unsigned long long)u->mark.id, hex,
+             u->tree);
     u->engine->fleet->running++;
     engine_run(u->engine, u->engine->own_uid, WORK_QUEUE_WRITE, &w->task);
 }

@@ -23,6 +23,7 @@ struct fleet_upload;
 
 struct fleet_upload_options {
     const char *secret_key;      /* file of the builder's secret key; NULL or "": no uploads */
+    const char *tree;            /* URL of the tree; NULL: unknown */
     const char *state_directory; /* has the file fleet-uploaded; NULL: the position is in memory
                                   * only */
 };

@@ -162,6 +162,45 @@ TEST_F(builder, an_uploaded_kernel_is_not_uploaded_after_a_restart)
     end_put(f, FLEET_END_DONE);
 }
 
+TEST_F(builder, another_tree_gets_all_kernels)
+{
+    f->users.engine.options.fleet_tree = "https://a:old@host/fleet";
+    restart_as_builder(f);
+    compile(f, "a.cl");
+    pass_time(f);
+    end_put(f, FLEET_END_DONE);
+    f->users.engine.options.fleet_tree = "https://a:new@host/fleet";
+    restart_as_builder(f);
+    pass_time(f);
+    assert_null(next_access(f));
+    f->users.engine.options.fleet_tree = "https://a:new@host/other";
+    restart_as_builder(f);
+    pass_time(f);
+    expect_record(f, next_access(f), "a.cl");
+    end_put(f, FLEET_END_DONE);
+}
+
+/* Older versions wrote such marks. */
+TEST_F(builder, a_mark_without_a_tree_counts)
+{
+    char path[512];
+    BUFFER_AUTO struct buffer mark;
+    buffer_init(&mark, 200);
+    compile(f, "a.cl");
+    pass_time(f);
+    end_put(f, FLEET_END_DONE);
+    snprintf(path, sizeof(path), "%s/fleet-uploaded", f->users.engine.options.state_directory);
+    must(fs_read_file(path, 200, &mark, &f->err), f->err);
+    const char *tree = memrchr(mark.data, ' ', mark.size);
+    assert_non_null(tree);
+    must(fs_replace_file(path, bytes_of(mark.data, (size_t)(tree - (const char *)mark.data)), 0600,
+                         &f->err),
+         f->err);
+    restart_as_builder(f);
+    pass_time(f);
+    assert_null(next_access(f));
+}
+
 TEST_F(builder, a_failed_upload_is_repeated)
 {
     compile(f, "a.cl");
