@@ -34,45 +34,7 @@
 #define N_ITEMS (KILN_TILE_N / KILN_ITEM_N)
 #define ITEMS (M_ITEMS * N_ITEMS)
 
-/* Distances between neighbours, in elements. */
-struct strides {
-    kiln_u32 w, h, d, c, n;
-};
-
-struct sizes {
-    kiln_u32 n, c, k, groups; /* c and k: channels of one group */
-    kiln_u32 in_d, in_h, in_w, out_d, out_h, out_w, filter_d, filter_h, filter_w;
-    kiln_u32 pad_d, pad_h, pad_w, stride_d, stride_h, stride_w, dilation_d, dilation_h, dilation_w;
-    kiln_u32 tap_step_d, tap_step_h, tap_step_w; /* backward data: stride / gcd(stride, dilation) */
-    struct strides x, y;
-    kiln_u32 taps, w_tap, w_c, w_k;
-};
-
-/* kiln/conv_view.h reads sizes from macros.  Here they are members of an additional parameter. */
-#define KILN_IN_D s->in_d
-#define KILN_IN_H s->in_h
-#define KILN_IN_W s->in_w
-#define KILN_OUT_D s->out_d
-#define KILN_OUT_H s->out_h
-#define KILN_OUT_W s->out_w
-#define KILN_FILTER_D s->filter_d
-#define KILN_FILTER_H s->filter_h
-#define KILN_FILTER_W s->filter_w
-#define KILN_PAD_D s->pad_d
-#define KILN_PAD_H s->pad_h
-#define KILN_PAD_W s->pad_w
-#define KILN_STRIDE_D s->stride_d
-#define KILN_STRIDE_H s->stride_h
-#define KILN_STRIDE_W s->stride_w
-#define KILN_DILATION_D s->dilation_d
-#define KILN_DILATION_H s->dilation_h
-#define KILN_DILATION_W s->dilation_w
-#define KILN_TAP_STEP_D s->tap_step_d
-#define KILN_TAP_STEP_H s->tap_step_h
-#define KILN_TAP_STEP_W s->tap_step_w
-#define view_of(residue) view_of_sizes(const struct sizes *s, residue)
-#include "kiln/conv_view.h"
-#undef view_of
+#include "kiln/conv_sizes.h"
 
 /* Options of kiln/igemm_vector_fetch.h.  Operand A has the rows, operand B the columns. */
 #define KILN_ASYNC 0
@@ -97,27 +59,6 @@ struct sizes {
 #define PUT(place, index, v) kiln_store(place, index, v)
 #define PUT_FOUR(place, index, v) kiln_store4(place, index, v)
 #endif
-
-KILN_INLINE struct strides strides_of(kiln_u32 channels, kiln_u32 d, kiln_u32 h, kiln_u32 w)
-{
-    struct strides s;
-    s.w = KILN_LAST ? channels : 1;
-    s.h = s.w * w;
-    s.d = s.h * h;
-    s.c = KILN_LAST ? 1 : d * h * w;
-    s.n = channels * d * h * w;
-    return s;
-}
-
-KILN_INLINE void derive_strides(struct sizes *s)
-{
-    s->x = strides_of(s->c * s->groups, s->in_d, s->in_h, s->in_w);
-    s->y = strides_of(s->k * s->groups, s->out_d, s->out_h, s->out_w);
-    s->taps = s->filter_d * s->filter_h * s->filter_w;
-    s->w_tap = KILN_LAST ? s->c : 1;
-    s->w_c = KILN_LAST ? 1 : s->taps;
-    s->w_k = s->c * s->taps;
-}
 
 KILN_INLINE kiln_u32 row_count(const struct sizes *s) { return DATA ? s->c : s->k; }
 
@@ -265,33 +206,6 @@ KILN_INLINE kiln_u32 output_place(const struct sizes *s, const struct view *v,
 
 #else
 
-/* Division by a number that is the same for all items: a product and a shift, exact for dividends
- * below 2^31 (Granlund and Montgomery, "Division by Invariant Integers using Multiplication"). */
-struct divisor {
-    kiln_u32 factor, shift;
-};
-
-KILN_INLINE kiln_u32 divide(kiln_u32 a, struct divisor by)
-{
-    return (kiln_u32)((kiln_u64)a * by.factor >> by.shift);
-}
-
-struct divisors { /* the sizes of y */
-    struct divisor d, h, w;
-};
-
-/* Returns the position of pixel |index| of the batch. */
-KILN_INLINE struct pixel pixel_of(const struct sizes *s, const struct divisors *by, kiln_u32 index)
-{
-    struct pixel p;
-    kiln_u32 rows = divide(index, by->w), planes = divide(rows, by->h);
-    p.n = divide(planes, by->d);
-    p.w = index - rows * s->out_w;
-    p.h = rows - planes * s->out_h;
-    p.d = planes - p.n * s->out_d;
-    return p;
-}
-
 /* Columns are in x's order, so that neighbours are contiguous in memory. */
 KILN_INLINE void split_column(const struct sizes *s, kiln_u32 column, kiln_u32 *ret_c,
                               kiln_u32 *ret_tap)
@@ -322,16 +236,15 @@ KILN_INLINE void fetcher_init(struct fetcher *f, const struct sizes *s, const st
     }
 }
 
-KILN_INLINE void fetch_all(struct fetcher *f, const struct sizes *s, const struct divisors *by,
-                           kiln_u32 first, KILN_GLOBAL const kiln_value *a,
-                           KILN_GLOBAL const kiln_value *b)
+KILN_INLINE void fetch_all(struct fetcher *f, const struct sizes *s, kiln_u32 first,
+                           KILN_GLOBAL const kiln_value *a, KILN_GLOBAL const kiln_value *b)
 {
     kiln_u32 pixels = s->n * s->out_d * s->out_h * s->out_w;
     if (!A_SPARSE || f->a_active) {
         KILN_UNROLL
         for (int depth = 0; depth < A_DEPTHS; depth++) {
             kiln_u32 pixel = first + f->a_depth + (kiln_u32)depth * A_DEPTH_STEP;
-            struct pixel p = pixel_of(s, by, pixel);
+            struct pixel p = pixel_of(s, pixel);
             kiln_u32 from = p.n * s->y.n + p.d * s->y.d + p.h * s->y.h + p.w * s->y.w;
             KILN_UNROLL
             for (int span = 0; span < A_SPANS; span++)
@@ -342,7 +255,7 @@ KILN_INLINE void fetch_all(struct fetcher *f, const struct sizes *s, const struc
         KILN_UNROLL
         for (int depth = 0; depth < B_DEPTHS; depth++) {
             kiln_u32 pixel = first + f->b_depth + (kiln_u32)depth * B_DEPTH_STEP;
-            struct pixel p = pixel_of(s, by, pixel);
+            struct pixel p = pixel_of(s, pixel);
             kiln_u32 d = p.d * s->stride_d, h = p.h * s->stride_h, w = p.w * s->stride_w;
             kiln_u32 from = p.n * s->x.n + d * s->x.d + h * s->x.h + w * s->x.w;
             KILN_UNROLL
@@ -443,24 +356,11 @@ KILN_INLINE void put_results(KILN_GLOBAL OUTPUT *output, const struct sizes *s,
 #define ENTRY conv_generic_backward_weights
 #endif
 
-#if WEIGHTS
-#define LAST_SIZES \
-    kiln_u32 factor_d, kiln_u32 factor_h, kiln_u32 factor_w, kiln_u32 shifts /* of 8 bits each */
-#else
-#define LAST_SIZES kiln_u32 tap_step_d, kiln_u32 tap_step_h, kiln_u32 tap_step_w
-#endif
-
-#define AXES_OF(name) kiln_u32 name##_d, kiln_u32 name##_h, kiln_u32 name##_w
-#define TAKE(name) s.name = name
-#define TAKE_AXES(name) TAKE(name##_d), TAKE(name##_h), TAKE(name##_w)
-
 /* |column_tiles| counts the tiles of the class with the most columns. */
 KILN_KERNEL(ITEMS)
 void ENTRY(KILN_GLOBAL const kiln_value *KILN_RESTRICT a,
            KILN_GLOBAL const kiln_value *KILN_RESTRICT b, KILN_GLOBAL OUTPUT *KILN_RESTRICT output,
-           kiln_u32 column_tiles, kiln_u32 splits, kiln_u32 n, kiln_u32 c, kiln_u32 k,
-           kiln_u32 groups, AXES_OF(in), AXES_OF(out), AXES_OF(filter), AXES_OF(pad),
-           AXES_OF(stride), AXES_OF(dilation), LAST_SIZES)
+           kiln_u32 column_tiles, kiln_u32 splits, kiln_u32 n, SIZE_PARAMETERS)
 {
     KILN_SHARED16 float a_stages[2 * A_STAGE];
     KILN_SHARED16 float b_stages[2 * B_STAGE];
@@ -468,18 +368,7 @@ void ENTRY(KILN_GLOBAL const kiln_value *KILN_RESTRICT a,
     struct tile tile;
     struct fetcher f;
     float sum[KILN_ITEM_M * KILN_ITEM_N] = { 0 };
-    TAKE(n), TAKE(c), TAKE(k), TAKE(groups);
-    TAKE_AXES(in), TAKE_AXES(out), TAKE_AXES(filter);
-    TAKE_AXES(pad), TAKE_AXES(stride), TAKE_AXES(dilation);
-#if WEIGHTS
-    s.tap_step_d = s.tap_step_h = s.tap_step_w = 1;
-    struct divisors by = { { factor_d, shifts & 255 },
-                           { factor_h, shifts >> 8 & 255 },
-                           { factor_w, shifts >> 16 & 255 } };
-#else
-    TAKE_AXES(tap_step);
-#endif
-    derive_strides(&s);
+    take_sizes(&s, n, SIZE_ARGUMENTS);
 
     kiln_u32 id = kiln_group(), row_tiles = BLOCKS(row_count(&s), KILN_TILE_M);
     kiln_u32 classes = DATA ? s.stride_d * s.stride_h * s.stride_w : 1;
@@ -518,7 +407,7 @@ void ENTRY(KILN_GLOBAL const kiln_value *KILN_RESTRICT a,
 #if WEIGHTS
     kiln_u32 pixel = step * KILN_TILE_K;
     fetcher_init(&f, &s, &tile);
-#define FETCH_ALL() fetch_all(&f, &s, &by, pixel, a, b)
+#define FETCH_ALL() fetch_all(&f, &s, pixel, a, b)
 #define ADVANCE() (pixel += KILN_TILE_K)
 #else
     struct cursor at;

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ConvGeneric (kernels/conv_generic.cl): a matrix product, divided as in
- * conv_implicit_gemm_vector.c, whose sizes are kernel arguments.  A program depends on the
- * direction, the type, the layout, the tiling, and whether the sum is split; not on the problem's
- * sizes.
+ * ConvGeneric: a matrix product whose sizes are kernel arguments.  The first tilings are for the
+ * vector units (kernels/conv_generic.cl), which divide the product as in
+ * conv_implicit_gemm_vector.c; the others are for matrix cores (conv_generic_mma.c).  A program
+ * depends on the direction, the type, the layout, the tiling, and whether the sum is split; not on
+ * the problem's sizes.
  */
 #include "engine/solver/conv_generic.h"
 
+#include "engine/solver/conv_generic_mma.h"
+#include "engine/solver/conv_generic_parts.h"
 #include "engine/solver/geometry.h"
 #include "engine/solver/options.h"
 #include "engine/solver/sources.h"
@@ -19,6 +22,10 @@
  * taps. */
 #define TAP_BITS_MAX 31u
 #define CLASSES_MAX 4096u
+/* A part of a split sum has at least this number of products. */
+#define PART_LEAST 256u
+/* Work groups that a compute unit runs at a time. */
+#define RESIDENT 2u
 
 enum axis { TILING, SPLITS, AXES };
 
@@ -34,16 +41,9 @@ static const struct tiling tilings[] = {
 #define TILINGS (sizeof(tilings) / sizeof(tilings[0]))
 
 static const struct perf_axis axes[AXES] = {
-    [TILING] = { "tiling", PERF_VALUES(0, 1, 2) },
+    [TILING] = { "tiling", PERF_VALUES(0, 1, 2, 3, 4, 5) },
     [SPLITS] = { "splits", PERF_VALUES(1, 2, 4, 8, 16, 32, 64) },
 };
-
-static uint64_t classes_of(const struct problem *p)
-{
-    return p->direction != DIRECTION_BACKWARD_DATA
-               ? 1
-               : (uint64_t)p->stride.d * p->stride.h * p->stride.w;
-}
 
 static bool has_one_layout(const struct problem *p)
 {
@@ -53,41 +53,32 @@ static bool has_one_layout(const struct problem *p)
 static bool strides_are_small(const struct problem *p)
 {
     return p->stride.d <= CLASSES_MAX && p->stride.h <= CLASSES_MAX && p->stride.w <= CLASSES_MAX &&
-           classes_of(p) <= CLASSES_MAX;
-}
-
-static uint32_t rows_of(const struct problem *p)
-{
-    return (p->direction == DIRECTION_BACKWARD_DATA ? p->c : p->k) / p->groups;
-}
-
-/* Returns the columns of the class with the most columns. */
-static uint64_t columns_of(const struct problem *p)
-{
-    struct extent out = problem_output(p), f = p->filter;
-    if (p->direction == DIRECTION_FORWARD)
-        return (uint64_t)p->n * out.d * out.h * out.w;
-    if (p->direction == DIRECTION_BACKWARD_DATA)
-        return p->n * ceil_div(p->in.d, p->stride.d) * ceil_div(p->in.h, p->stride.h) *
-               ceil_div(p->in.w, p->stride.w);
-    return (uint64_t)(p->c / p->groups) * f.d * f.h * f.w;
-}
-
-/* Returns the number of products that are summed for one result, at most. */
-static uint64_t depth_of(const struct problem *p)
-{
-    struct extent out = problem_output(p), f = p->filter;
-    if (p->direction == DIRECTION_BACKWARD_WEIGHTS)
-        return (uint64_t)p->n * out.d * out.h * out.w;
-    return ((uint64_t)(p->direction == DIRECTION_FORWARD ? p->c : p->k) / p->groups) * f.d * f.h *
-           f.w;
+           generic_classes(p) <= CLASSES_MAX;
 }
 
 static uint32_t items_of(const struct tiling *t) { return t->m / t->item_m * (t->n / t->item_n); }
 
-static uint64_t tiles_of(const struct problem *p, const struct tiling *t)
+static struct generic_shape vector_shape(const struct problem *p, const struct tiling *t)
 {
-    return ceil_div(rows_of(p), t->m) * ceil_div(columns_of(p), t->n) * classes_of(p) * p->groups;
+    struct generic_product product = generic_product_of(p);
+    return (struct generic_shape){ .m = t->m,
+                                   .n = t->n,
+                                   .items = items_of(t),
+                                   .tiles = ceil_div(product.channels, t->m) *
+                                            ceil_div(product.others, t->n) * generic_classes(p) *
+                                            p->groups,
+                                   .depth = product.depth,
+                                   .part_least = PART_LEAST,
+                                   .resident = RESIDENT,
+                                   .rate = t->rate };
+}
+
+/* |tiling| is below TILINGS, or generic_mma_applies. */
+static struct generic_shape shape_of(const struct problem *p, const struct target *target,
+                                     uint32_t tiling)
+{
+    return tiling < TILINGS ? vector_shape(p, &tilings[tiling])
+                            : generic_mma_shape(p, target, tiling - TILINGS);
 }
 
 static uint64_t parts_bytes(const struct problem *p, uint32_t splits)
@@ -95,10 +86,10 @@ static uint64_t parts_bytes(const struct problem *p, uint32_t splits)
     return splits > 1 ? geometry_output_elements(p) * splits * sizeof(float) : 0;
 }
 
-static bool fits(const struct problem *p, const struct target *target, const struct tiling *t,
-                 uint32_t splits)
+static bool fits(const struct problem *p, const struct target *target,
+                 const struct generic_shape *shape, uint32_t splits)
 {
-    return geometry_is_launchable(target, tiles_of(p, t) * splits, items_of(t)) &&
+    return geometry_is_launchable(target, shape->tiles * splits, shape->items) &&
            parts_bytes(p, splits) <= WORKSPACE_MAX;
 }
 
@@ -108,7 +99,8 @@ static bool applies(const struct problem *p, const struct target *target)
     if (p->type == TYPE_INT8 || !has_one_layout(p) || !strides_are_small(p) ||
         (p->direction != DIRECTION_BACKWARD_WEIGHTS && bits > TAP_BITS_MAX))
         return false;
-    return geometry_fits_30_bits(p) && fits(p, target, &tilings[0], 1);
+    struct generic_shape smallest = vector_shape(p, &tilings[0]);
+    return geometry_fits_30_bits(p) && fits(p, target, &smallest, 1);
 }
 
 static struct perf_space space(const struct problem *p, const struct target *target)
@@ -121,43 +113,48 @@ static struct perf_space space(const struct problem *p, const struct target *tar
 static bool config_is_valid(const struct problem *p, const struct target *target,
                             const struct perf_config *config)
 {
-    return fits(p, target, &tilings[config->values[TILING]], config->values[SPLITS]);
+    uint32_t tiling = config->values[TILING];
+    if (tiling >= TILINGS && !generic_mma_applies(p, target))
+        return false;
+    struct generic_shape shape = shape_of(p, target, tiling);
+    return fits(p, target, &shape, config->values[SPLITS]);
 }
 
-/* Work groups that fill a large GPU: two for each of 132 compute units. */
-#define GROUPS_WANTED 264u
-/* A part of a split sum has at least this number of products. */
-#define PART_LEAST 256u
+#define UNITS 132u /* compute units of a large GPU */
 
 static uint32_t splits_for(const struct problem *p, const struct target *target,
-                           const struct tiling *t)
+                           const struct generic_shape *shape)
 {
-    uint64_t tiles = tiles_of(p, t), depth = depth_of(p);
+    uint64_t wanted = (uint64_t)UNITS * shape->resident;
     uint32_t splits = 1;
-    while (splits < 64 && tiles * splits * 2 <= GROUPS_WANTED &&
-           depth >= (uint64_t)splits * 2 * PART_LEAST && fits(p, target, t, splits * 2))
+    while (splits < 64 && shape->tiles * splits * 2 <= wanted &&
+           shape->depth >= (uint64_t)splits * 2 * shape->part_least &&
+           fits(p, target, shape, splits * 2))
         splits *= 2;
     return splits;
 }
 
 /* Returns a number proportional to the time of the product, if compute units do not wait for
  * memory. */
-static double estimate(const struct problem *p, const struct tiling *t, uint32_t splits)
+static double estimate(const struct generic_shape *shape, uint32_t splits)
 {
-    double rounds = ceil((double)tiles_of(p, t) * splits / GROUPS_WANTED);
-    return rounds * t->m * t->n * ((double)depth_of(p) / splits) / t->rate;
+    double rounds = ceil((double)shape->tiles * splits / (UNITS * shape->resident));
+    return rounds * shape->resident * shape->m * shape->n * ((double)shape->depth / splits) /
+           shape->rate;
 }
 
 static void choose_config(const struct problem *p, const struct target *target,
                           struct perf_config *ret_config)
 {
     double least = INFINITY;
+    uint32_t count = TILINGS + (generic_mma_applies(p, target) ? GENERIC_MMA_TILINGS : 0);
     *ret_config = (struct perf_config){ .count = AXES, .values = { 0, 1 } };
-    for (size_t i = 0; i < TILINGS; i++) {
-        if (!fits(p, target, &tilings[i], 1))
+    for (uint32_t i = 0; i < count; i++) {
+        struct generic_shape shape = shape_of(p, target, i);
+        if (!fits(p, target, &shape, 1))
             continue;
-        uint32_t splits = splits_for(p, target, &tilings[i]);
-        double cost = estimate(p, &tilings[i], splits);
+        uint32_t splits = splits_for(p, target, &shape);
+        double cost = estimate(&shape, splits);
         if (cost < least) {
             least = cost;
             ret_config->values[TILING] = (uint16_t)i;
@@ -190,66 +187,8 @@ static void write_options(const struct problem *p, const struct tiling *t, uint3
     option_define(&text, "SPLIT", splits > 1);
 }
 
-static void add_argument(struct solution_kernel *kernel, enum argument_kind kind, uint64_t value)
-{
-    kernel->arguments[kernel->argument_count++] = (struct solution_argument){ kind, value };
-}
-
-static void add_number(struct solution_kernel *kernel, uint32_t value)
-{
-    add_argument(kernel, ARGUMENT_U32, value);
-}
-
-static void add_extent(struct solution_kernel *kernel, struct extent e)
-{
-    add_number(kernel, e.d);
-    add_number(kernel, e.h);
-    add_number(kernel, e.w);
-}
-
-/* The quotient of a and |size| is a * factor >> shift, for a below 2^31: |factor| is at most
- * size / 2^(shift - 31) too large, relative to 2^shift / size. */
-struct divisor {
-    uint32_t factor, shift;
-};
-
-static struct divisor divisor_of(uint32_t size)
-{
-    uint32_t bits = 0;
-    while ((uint64_t)1 << bits < size)
-        bits++;
-    return (struct divisor){ (uint32_t)ceil_div((uint64_t)1 << (31 + bits), size), 31 + bits };
-}
-
-static void add_divisors(struct solution_kernel *kernel, struct extent out)
-{
-    struct divisor d = divisor_of(out.d), h = divisor_of(out.h), w = divisor_of(out.w);
-    add_extent(kernel, (struct extent){ d.factor, h.factor, w.factor });
-    add_number(kernel, d.shift | h.shift << 8 | w.shift << 16);
-}
-
-static void add_sizes(struct solution_kernel *kernel, const struct problem *p)
-{
-    add_number(kernel, p->n);
-    add_number(kernel, p->c / p->groups);
-    add_number(kernel, p->k / p->groups);
-    add_number(kernel, p->groups);
-    add_extent(kernel, p->in);
-    add_extent(kernel, problem_output(p));
-    add_extent(kernel, p->filter);
-    add_extent(kernel, p->pad);
-    add_extent(kernel, p->stride);
-    add_extent(kernel, p->dilation);
-    if (p->direction == DIRECTION_BACKWARD_WEIGHTS)
-        add_divisors(kernel, problem_output(p));
-    else
-        add_extent(kernel, (struct extent){ geometry_tap_step(p->stride.d, p->dilation.d),
-                                            geometry_tap_step(p->stride.h, p->dilation.h),
-                                            geometry_tap_step(p->stride.w, p->dilation.w) });
-}
-
 static const char *const header_names[] = { "kiln/prelude.h", "kiln/conv_view.h",
-                                            "kiln/igemm_vector_fetch.h" };
+                                            "kiln/conv_sizes.h", "kiln/igemm_vector_fetch.h" };
 static const char *const kernel_names[] = { "conv_generic_forward", "conv_generic_backward_data",
                                             "conv_generic_backward_weights" };
 static const enum argument_kind operands[][3] = {
@@ -259,9 +198,10 @@ static const enum argument_kind operands[][3] = {
     [DIRECTION_BACKWARD_WEIGHTS] = { ARGUMENT_Y, ARGUMENT_X, ARGUMENT_W },
 };
 
-static void add_product(const struct problem *p, const struct tiling *t, uint32_t splits,
-                        struct solution *solution)
+static void add_vector_product(const struct problem *p, const struct tiling *t, uint32_t splits,
+                               struct solution *solution)
 {
+    struct generic_shape shape = vector_shape(p, t);
     struct solution_program *program = &solution->programs[solution->program_count++];
     struct solution_kernel *kernel = &solution->kernels[solution->kernel_count++];
     *program = (struct solution_program){
@@ -270,29 +210,30 @@ static void add_product(const struct problem *p, const struct tiling *t, uint32_
         .header_names = header_names,
         .header_texts = { bytes_of(kernels_prelude, kernels_prelude_size),
                           bytes_of(kernels_conv_view, kernels_conv_view_size),
+                          bytes_of(kernels_conv_sizes, kernels_conv_sizes_size),
                           bytes_of(kernels_igemm_vector_fetch, kernels_igemm_vector_fetch_size) },
-        .header_count = 3,
+        .header_count = 4,
     };
     write_options(p, t, splits, program);
     *kernel = (struct solution_kernel){
         .name = kernel_names[p->direction],
-        .grid = { (uint32_t)(tiles_of(p, t) * splits), 1, 1 },
-        .group = { items_of(t), 1, 1 },
+        .grid = { (uint32_t)(shape.tiles * splits), 1, 1 },
+        .group = { shape.items, 1, 1 },
     };
-    add_argument(kernel, operands[p->direction][0], 0);
-    add_argument(kernel, operands[p->direction][1], 0);
-    add_argument(kernel, splits > 1 ? ARGUMENT_WORKSPACE : operands[p->direction][2], 0);
-    add_number(kernel, (uint32_t)ceil_div(columns_of(p), t->n));
-    add_number(kernel, splits);
-    add_sizes(kernel, p);
+    generic_add_argument(kernel, operands[p->direction][0], 0);
+    generic_add_argument(kernel, operands[p->direction][1], 0);
+    generic_add_argument(kernel, splits > 1 ? ARGUMENT_WORKSPACE : operands[p->direction][2], 0);
+    generic_add_number(kernel, (uint32_t)ceil_div(generic_product_of(p).others, t->n));
+    generic_add_number(kernel, splits);
+    generic_add_sizes(kernel, p);
 }
 
 static enum kiln_code solve(const struct problem *p, const struct target *target,
                             const struct perf_config *config, struct solution *ret_solution,
                             struct kiln_err *err)
 {
-    (void)target;
     (void)err;
+    uint32_t tiling = config->values[TILING];
     uint32_t splits = config->values[SPLITS];
     const struct split_reduce reduce = { .type = p->type,
                                          .parts = { ARGUMENT_WORKSPACE, 0 },
@@ -300,7 +241,10 @@ static enum kiln_code solve(const struct problem *p, const struct target *target
                                          .elements = geometry_output_elements(p),
                                          .splits = splits };
     *ret_solution = (struct solution){ .workspace_size = parts_bytes(p, splits) };
-    add_product(p, &tilings[config->values[TILING]], splits, ret_solution);
+    if (tiling < TILINGS)
+        add_vector_product(p, &tilings[tiling], splits, ret_solution);
+    else
+        generic_mma_add(p, target, tiling - TILINGS, splits, ret_solution);
     if (splits > 1)
         split_reduce_add(&reduce, ret_solution);
     return KILN_OK;
@@ -326,31 +270,63 @@ static uint32_t take_digit(uint32_t *index, uint32_t count)
     return digit;
 }
 
-struct generic_sample conv_generic_sample(uint32_t index)
+static struct generic_sample sample_of(struct problem p, uint32_t tiling, uint32_t splits)
+{
+    struct generic_sample sample = { .problem = p };
+    const struct perf_config config = { AXES, { (uint16_t)tiling, (uint16_t)splits } };
+    perf_config_write(&config, sample.config);
+    return sample;
+}
+
+static struct problem sample_problem(uint32_t direction, uint32_t type, bool is_last,
+                                     uint32_t channels, uint32_t side)
+{
+    return (struct problem){ .direction = direction,
+                             .spatial_dims = 2,
+                             .type = type,
+                             .x_layout = is_last,
+                             .w_layout = is_last,
+                             .y_layout = is_last,
+                             .n = 1,
+                             .c = channels,
+                             .k = channels,
+                             .groups = 1,
+                             .in = { 1, side, side },
+                             .filter = { 1, 3, 3 },
+                             .pad = { 0, 1, 1 },
+                             .stride = { 1, 1, 1 },
+                             .dilation = { 1, 1, 1 } };
+}
+
+#define VECTOR_SAMPLES 648u
+#define MMA_SAMPLES (3 * GENERIC_MMA_TILINGS * 2) /* of each type */
+
+static struct generic_sample vector_sample(uint32_t index)
 {
     uint32_t direction = take_digit(&index, 3), type = take_digit(&index, 3);
     uint32_t layout = take_digit(&index, 3), tiling = take_digit(&index, TILINGS);
     /* The program that adds up the parts depends on their number, and on the result's size. */
     uint32_t splits = index < 7 ? 1u << index : 2, side = index < 7 ? 8 : 256;
     uint32_t channels = layout == 2 ? 4 : 3;
-    struct generic_sample sample = {
-        .problem = { .direction = direction,
-                     .spatial_dims = 2,
-                     .type = type,
-                     .x_layout = layout > 0,
-                     .w_layout = layout > 0,
-                     .y_layout = layout > 0,
-                     .n = 1,
-                     .c = channels,
-                     .k = channels,
-                     .groups = 1,
-                     .in = { 1, side, side },
-                     .filter = { 1, 3, 3 },
-                     .pad = { 0, 1, 1 },
-                     .stride = { 1, 1, 1 },
-                     .dilation = { 1, 1, 1 } },
-    };
-    const struct perf_config config = { AXES, { (uint16_t)tiling, (uint16_t)splits } };
-    perf_config_write(&config, sample.config);
-    return sample;
+    return sample_of(sample_problem(direction, type, layout > 0, channels, side), tiling, splits);
+}
+
+static struct generic_sample mma_sample(uint32_t index)
+{
+    static const enum data_type types[] = { TYPE_FLOAT16, TYPE_BFLOAT16, TYPE_FLOAT32 };
+    uint32_t direction = take_digit(&index, 3), tiling = take_digit(&index, GENERIC_MMA_TILINGS);
+    uint32_t splits = 1 + take_digit(&index, 2);
+    struct problem p = sample_problem(direction, types[index], true, 8, 8);
+    p.allow_tf32 = p.type == TYPE_FLOAT32;
+    return sample_of(p, TILINGS + tiling, splits);
+}
+
+uint32_t conv_generic_samples(const struct target *target)
+{
+    return VECTOR_SAMPLES + generic_mma_types(target) * MMA_SAMPLES;
+}
+
+struct generic_sample conv_generic_sample(uint32_t index)
+{
+    return index < VECTOR_SAMPLES ? vector_sample(index) : mma_sample(index - VECTOR_SAMPLES);
 }

@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * ConvGeneric: convolutions of any size with a fixed set of programs (kernels/conv_generic.cl).
+ * ConvGeneric: convolutions of any size with a fixed set of programs (kernels/conv_generic.cl and
+ * kernels/conv_generic_mma.cl).
  *
  * Role       stands in for another solver whose kernels are not compiled yet
  *            (docs/decisions/0025-generic-kernels.md).  It is not in solvers[], so neither the
@@ -13,11 +14,11 @@
 
 extern const struct solver solver_conv_generic;
 
-/* A problem and a perf config.  Together, the samples need every program of the solver, whatever
- * the target. */
+/* A problem and a perf config.  Together, the samples of a target need every program of the solver
+ * for this target. */
 struct generic_sample {
     struct problem problem;
     char config[PERF_CONFIG_TEXT_MAX];
 };
-#define GENERIC_SAMPLES 648u
-struct generic_sample conv_generic_sample(uint32_t index); /* below GENERIC_SAMPLES */
+uint32_t conv_generic_samples(const struct target *target);
+struct generic_sample conv_generic_sample(uint32_t index); /* below conv_generic_samples */

@@ -19,12 +19,9 @@
 #define OTHERS_MAX_RDNA 60u
 #define SUMS_MIN 16u
 
-/* The values are those of KILN_CORES in kernels/matrix_cores_amd.h. */
-enum cores { CORES_NONE, CORES_MFMA = 2, CORES_WMMA_RDNA3, CORES_WMMA_RDNA4 };
-
 static const struct machine {
     const char *arch;
-    enum cores cores;
+    enum amd_cores cores;
     /* The GPU has only v_mfma_f32_16x16x8_bf16, which takes bf16 operands in pairs. */
     bool takes_pairs;
     uint16_t compute_units; /* compute units of the largest GPU with this arch */
@@ -75,6 +72,17 @@ static const struct machine *machine_of(const struct target *target)
         if (strcmp(arch, machines[i].arch) == 0)
             return &machines[i];
     return NULL;
+}
+
+enum amd_cores igemm_amd_cores(const struct target *target)
+{
+    const struct machine *machine = machine_of(target);
+    return machine ? machine->cores : CORES_NONE;
+}
+
+bool igemm_amd_takes_pairs(const struct target *target, uint32_t type)
+{
+    return machine_of(target)->takes_pairs && type == TYPE_BFLOAT16;
 }
 
 static uint32_t wave_of(const struct machine *machine)
@@ -259,7 +267,7 @@ static enum kiln_code solve(const struct problem *p, const struct target *target
     struct option_text text = { program->options, sizeof(program->options),
                                 strlen(program->options) };
     option_define(&text, "CORES", machine->cores);
-    option_define(&text, "PAIRS", machine->takes_pairs && p->type == TYPE_BFLOAT16);
+    option_define(&text, "PAIRS", igemm_amd_takes_pairs(target, p->type));
     option_define(&text, "TILES_BYTES", cost.shared);
     return KILN_OK;
 }

@@ -34,6 +34,12 @@ extern const struct igemm_path igemm_path_vector;
 
 extern const struct igemm_path *const igemm_paths[]; /* NULL-terminated, best first */
 
+/* AMD's matrix cores: the values of KILN_CORES in kernels/matrix_cores_amd.h. */
+enum amd_cores { CORES_NONE, CORES_MFMA = 2, CORES_WMMA_RDNA3, CORES_WMMA_RDNA4 };
+enum amd_cores igemm_amd_cores(const struct target *target);
+/* Returns whether the target multiplies this type only in pairs (KILN_PAIRS). */
+bool igemm_amd_takes_pairs(const struct target *target, uint32_t type);
+
 /* Returns whether the vector path copies tiles to shared memory asynchronously: in fp32, if the GPU
  * has cp.async (sm_80 and later). */
 bool igemm_vector_copies_are_async(enum data_type type, const struct target *target);

@@ -16,7 +16,7 @@
 #include "common/target/target.h"
 #include "engine/solver/perf_config.h"
 
-#define SOLUTION_HEADERS_MAX 7
+#define SOLUTION_HEADERS_MAX 9
 
 struct solution_program {
     /* Such as "conv_direct_naive.cl". */

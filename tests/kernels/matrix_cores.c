@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs kernels with matrix instructions (of ConvImplicitGemm and ConvGrouped) without a GPU. On
- * OpenCL devices, kernels/matrix_cores.h emulates these instructions: work items exchange their
- * registers through local memory, in the layouts that the vendors document. The emulation is slow,
- * so problems and tiles are small.
+/* Runs kernels with matrix instructions (of ConvImplicitGemm, ConvGrouped and ConvGeneric) without
+ * a GPU. On OpenCL devices, kernels/matrix_cores.h emulates these instructions: work items exchange
+ * their registers through local memory, in the layouts that the vendors document. The emulation is
+ * slow, so problems and tiles are small.
  *
  *     matrix_cores [all|TEST]
  *
  * "all" runs all trials. Without arguments, each test only runs about a fifth of its trials. */
+#include "engine/solver/conv_generic.h"
+#include "tests/kernels/random_problem.h"
 #include "tests/kernels/trial.h"
 #include "tests/support/test.h"
 
@@ -473,6 +475,55 @@ TEST(device, weights_of_backward_data_in_tf32_are_turned)
         p.in.d = p.filter.d = 2;
         expect_weights_turned(*state, &p);
     }
+}
+
+/* Returns a random problem that ConvGeneric solves on the target's matrix cores: with channels
+ * last, in multiples of 16 bytes. */
+static struct problem random_in_chunks(uint64_t *random, enum direction direction,
+                                       const char *target_text, uint32_t type)
+{
+    struct perf_config first_on_matrix_cores = { 2, { 3, 1 } };
+    struct kiln_err err = KILN_ERR_INIT;
+    struct target target;
+    struct problem p;
+    must(target_parse(bytes_of_text(target_text), &target, &err), err);
+    do {
+        p = random_problem(random, direction);
+        p.type = type;
+        p.allow_tf32 = type == TYPE_FLOAT32;
+        p.x_layout = p.w_layout = p.y_layout = LAYOUT_CHANNELS_LAST;
+    } while (!solver_conv_generic.applies(&p, &target) ||
+             !solver_conv_generic.config_is_valid(&p, &target, &first_on_matrix_cores));
+    return p;
+}
+
+/* Runs one direction after another, with the whole sum and with parts. */
+static void expect_generic_right(struct fixture *f, const char *target, uint32_t type,
+                                 const char *config)
+{
+    uint64_t random = type + (uint64_t)(target[3] + config[0] + config[2]);
+    for (unsigned i = 0; i < 3; i++) {
+        struct problem p = random_in_chunks(&random, (enum direction)i, target, type);
+        expect_solver_right(f, (struct named_config){ "ConvGeneric", config }, target, &p,
+                            DATA_EXACT);
+    }
+}
+
+/* Without arguments, the test only has trials on the first two targets. */
+TEST(device, generic_products_match_the_reference)
+{
+    static const struct {
+        const char *text;
+        uint32_t type;
+    } targets[] = { { "sm_90a", TYPE_FLOAT16 },  { "gfx90a", TYPE_FLOAT16 },
+                    { "sm_80", TYPE_BFLOAT16 },  { "sm_90", TYPE_FLOAT32 },
+                    { "gfx908", TYPE_BFLOAT16 }, { "gfx1100", TYPE_BFLOAT16 },
+                    { "gfx1201", TYPE_FLOAT16 } };
+    static const char *const configs[] = { "5,1", "4,2", "3,1", "5,8", "4,1", "3,4" };
+    struct fixture *f = *state;
+    for (unsigned i = 0; i < (f->runs_all ? 6u : 1u); i++)
+        for (unsigned j = 0; j < (f->runs_all ? 7u : 2u); j++)
+            expect_generic_right(f, targets[j].text, targets[j].type, configs[(i + j) % 6]);
 }
 
 TEST(device, any_values_stay_within_their_rounding_bound)

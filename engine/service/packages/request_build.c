@@ -58,8 +58,9 @@ static enum kiln_code read_problems(struct build *b, int fd, struct kiln_err *er
 /* Takes problems and perf configs that need all generic kernels. */
 static enum kiln_code take_samples(struct build *b, struct kiln_err *err)
 {
-    enum kiln_code rc = reserve(b, GENERIC_SAMPLES, err);
-    for (uint32_t i = 0; !rc && i < GENERIC_SAMPLES; i++) {
+    uint32_t count = conv_generic_samples(&b->target);
+    enum kiln_code rc = reserve(b, count, err);
+    for (uint32_t i = 0; !rc && i < count; i++) {
         struct generic_sample sample = conv_generic_sample(i);
         struct plan_choice *choice = &b->choices[i];
         problem_write(&b->problems, &sample.problem);

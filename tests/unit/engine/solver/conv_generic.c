@@ -54,37 +54,48 @@ static void take_problem(struct fixture *f, const struct problem *p, uint32_t wa
     f->problem = *p;
     f->problem.direction = way % 3;
     f->problem.type = way / 3 % 3;
+    f->problem.allow_tf32 = f->problem.type == TYPE_FLOAT32;
     f->problem.x_layout = f->problem.w_layout = f->problem.y_layout = way / 9;
+}
+
+static void expect_no_sizes(struct fixture *f, uint32_t way, const char *config)
+{
+    struct problem first = f->problem;
+    size_t count, others = 0;
+    const struct problem *problems = other_problems(&count);
+    take_problem(f, &first, way);
+    assert_int_equal(solve(f, config), KILN_OK);
+    const struct solution_program program = f->solution.programs[0];
+    for (size_t i = 0; i < count; i++) {
+        take_problem(f, &problems[i], way);
+        if (solve(f, config)) /* matrix cores need whole chunks of channels */
+            continue;
+        assert_string_equal(f->solution.programs[0].options, program.options);
+        assert_string_equal(f->solution.programs[0].name, program.name);
+        others++;
+    }
+    assert_true(others >= 2);
+    f->problem = first;
 }
 
 TEST_F(solver, a_program_has_no_sizes)
 {
-    struct problem first = f->problem;
     for (uint32_t direction = 0; direction < 3; direction++) {
-        take_problem(f, &first, direction);
-        assert_int_equal(solve(f, "0,1"), KILN_OK);
-        const struct solution_program program = f->solution.programs[0];
-        size_t count;
-        const struct problem *others = other_problems(&count);
-        for (size_t i = 0; i < count; i++) {
-            take_problem(f, &others[i], direction);
-            assert_int_equal(solve(f, "0,1"), KILN_OK);
-            assert_string_equal(f->solution.programs[0].options, program.options);
-            assert_string_equal(f->solution.programs[0].name, program.name);
-        }
+        expect_no_sizes(f, direction, "0,1");
+        expect_no_sizes(f, 12 + direction, "3,1"); /* fp16 with channels last */
     }
 }
 
 TEST_F(solver, all_sizes_are_arguments)
 {
-    static const uint32_t wanted[] = { 8, 64, 128, 1, 1, 28, 28, 1, 28, 28, 1, 3, 3,
-                                       0, 1,  1,   1, 1, 1,  1,  1, 1,  1,  1, 1 };
+    static const uint32_t wanted[] = { 8, 64, 128, 1, 1, 28, 28, 1, 28, 28, 1,
+                                       3, 3,  0,   1, 1, 1,  1,  1, 1,  1,  1 };
     assert_int_equal(solve(f, "0,1"), KILN_OK);
     const struct solution_kernel *k = &f->solution.kernels[0];
     assert_int_equal(k->arguments[0].kind, ARGUMENT_W);
     assert_int_equal(k->arguments[1].kind, ARGUMENT_X);
     assert_int_equal(k->arguments[2].kind, ARGUMENT_Y);
-    assert_int_equal(k->argument_count, 5 + sizeof(wanted) / sizeof(wanted[0]));
+    assert_int_equal(k->argument_count, 5 + sizeof(wanted) / sizeof(wanted[0]) + 4);
     for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
         assert_int_equal(k->arguments[5 + i].value, wanted[i]);
 }
@@ -92,7 +103,7 @@ TEST_F(solver, all_sizes_are_arguments)
 static int compare_programs(const void *a, const void *b) { return strcmp(a, b); }
 
 #define PROGRAM_MAX 400
-#define PROGRAMS_MAX (2 * GENERIC_SAMPLES)
+#define PROGRAMS_MAX 2048
 
 static void describe(const struct solution_program *program, char text[PROGRAM_MAX])
 {
@@ -104,10 +115,11 @@ static void describe(const struct solution_program *program, char text[PROGRAM_M
 static size_t list_samples(struct fixture *f, char (*programs)[PROGRAM_MAX])
 {
     size_t count = 0;
-    for (uint32_t i = 0; i < GENERIC_SAMPLES; i++) {
+    for (uint32_t i = 0; i < conv_generic_samples(&f->target); i++) {
         struct generic_sample sample = conv_generic_sample(i);
         f->problem = sample.problem;
         assert_int_equal(solve(f, sample.config), KILN_OK);
+        assert_in_range(count + f->solution.program_count, 1, PROGRAMS_MAX);
         for (uint32_t p = 0; p < f->solution.program_count; p++)
             describe(&f->solution.programs[p], programs[count++]);
     }
@@ -115,7 +127,7 @@ static size_t list_samples(struct fixture *f, char (*programs)[PROGRAM_MAX])
     return count;
 }
 
-TEST_F(solver, the_samples_need_every_program)
+static void expect_samples_need_every_program(struct fixture *f)
 {
     static char programs[PROGRAMS_MAX][PROGRAM_MAX];
     size_t known = list_samples(f, programs), count;
@@ -135,6 +147,78 @@ TEST_F(solver, the_samples_need_every_program)
             assert_non_null(bsearch(wanted, programs, known, PROGRAM_MAX, compare_programs));
         }
     }
+}
+
+TEST_F(solver, the_samples_need_every_program)
+{
+    static const char *const targets[] = { "sm_75",  "sm_80",  "sm_90a", "gfx906",
+                                           "gfx908", "gfx90a", "gfx1100" };
+    for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
+        set_target(f, targets[i]);
+        expect_samples_need_every_program(f);
+    }
+}
+
+static bool takes_matrix_cores(struct fixture *f)
+{
+    must(solve(f, ""), f->err);
+    return strcmp(f->solution.programs[0].name, "conv_generic_mma.cl") == 0;
+}
+
+TEST_F(solver, matrix_cores_are_chosen_where_they_can_be_used)
+{
+    static const char *const targets[] = { "sm_80", "sm_90a", "gfx90a", "gfx942", "gfx1100" };
+    for (size_t i = 0; i < 3 * sizeof(targets) / sizeof(targets[0]); i++) {
+        set_target(f, targets[i / 3]);
+        take_problem(f, &f->problem, 12 + i % 3); /* fp16 with channels last */
+        assert_true(takes_matrix_cores(f));
+        f->problem.type = TYPE_BFLOAT16;
+        assert_true(takes_matrix_cores(f));
+    }
+}
+
+TEST_F(solver, matrix_cores_are_not_chosen_where_they_cannot_be_used)
+{
+    take_problem(f, &f->problem, 3);
+    assert_false(takes_matrix_cores(f)); /* channels first */
+    put_channels_last(f);
+    assert_true(takes_matrix_cores(f));
+    f->problem.c = 60;
+    assert_false(takes_matrix_cores(f));
+    f->problem.c = 64;
+    f->problem.groups = 16; /* of 4 and 8 channels */
+    assert_false(takes_matrix_cores(f));
+    f->problem.groups = 1;
+    set_target(f, "gfx906");
+    assert_false(takes_matrix_cores(f));
+    set_target(f, "sm_75");
+    assert_false(takes_matrix_cores(f));
+}
+
+TEST_F(solver, fp32_uses_matrix_cores_only_in_tf32)
+{
+    put_channels_last(f);
+    assert_false(takes_matrix_cores(f));
+    f->problem.allow_tf32 = 1;
+    assert_true(takes_matrix_cores(f));
+    set_target(f, "gfx942");
+    assert_false(takes_matrix_cores(f));
+}
+
+TEST_F(solver, a_split_sum_on_matrix_cores_covers_the_whole_reduction)
+{
+    take_problem(f, &f->problem, 14); /* backward weights in fp16, with channels last */
+    must(solve(f, "5,16"), f->err);
+    const struct solution_kernel *k = &f->solution.kernels[0];
+    uint32_t slice = (uint32_t)k->arguments[3].value; /* tiles of 32 pixels */
+    assert_int_equal(k->arguments[0].kind, ARGUMENT_Y);
+    assert_int_equal(k->arguments[1].kind, ARGUMENT_X);
+    assert_int_equal(k->arguments[2].kind, ARGUMENT_WORKSPACE);
+    assert_int_equal(k->arguments[4].value, f->problem.n);
+    assert_true(slice * 16 * 32 >= 8 * 28 * 28);
+    assert_int_equal(k->grid[0], 2 * 9 * 16); /* tiles of 64 x 64 */
+    assert_int_equal(f->solution.workspace_size, 16 * 64 * 128 * 9 * sizeof(float));
+    assert_string_equal(f->solution.kernels[1].name, "conv_split_reduce_sum");
 }
 
 /* Divides as the kernel does. */
