@@ -195,6 +195,18 @@ TEST_F(solver, matrix_cores_are_not_chosen_where_they_cannot_be_used)
     assert_false(takes_matrix_cores(f));
 }
 
+TEST_F(solver, tiles_on_matrix_cores_fit_the_channels)
+{
+    set_target(f, "sm_90a");
+    take_problem(f, &f->problem, 12); /* forward in fp16, with channels last */
+    f->problem.n = 64;
+    must(solve(f, ""), f->err);
+    assert_int_equal(f->solution.config.values[0], 3); /* 128 x 128 */
+    f->problem.k = 64;
+    must(solve(f, ""), f->err);
+    assert_int_equal(f->solution.config.values[0], 4); /* 128 x 64 */
+}
+
 TEST_F(solver, fp32_uses_matrix_cores_only_in_tf32)
 {
     put_channels_last(f);
