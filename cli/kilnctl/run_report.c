@@ -24,7 +24,7 @@ struct reason {
 };
 
 struct run_report {
-    uint64_t hits, stored, forwarded, saved_ms;
+    uint64_t hits, built, stored, forwarded, saved_ms; /* |hits| includes |built| */
     struct reason reasons[REASONS_MAX];
     char libraries[LIBRARIES_MAX][TEXT_SIZE];
     struct {
@@ -65,6 +65,8 @@ static void add_line(struct run_report *report, const char *line)
     char text[TEXT_SIZE];
     if (sscanf(line, "hit %llu", &n) == 1)
         report->hits += n;
+    else if (sscanf(line, "built %llu", &n) == 1)
+        report->built += n;
     else if (sscanf(line, "stored %llu", &n) == 1)
         report->stored += n;
     else if (sscanf(line, "saved_ms %llu", &n) == 1)
@@ -142,7 +144,10 @@ static void print_text(const struct run_report *report)
             "%llu compiled without kilnd\n",
             (unsigned long long)compiles_of(report), (unsigned long long)report->hits,
             (unsigned long long)report->stored, (unsigned long long)report->forwarded);
-    if (report->hits)
+    if (report->built)
+        fprintf(stderr, "kilnctl: kilnd compiled %llu of the answered ones now\n",
+                (unsigned long long)report->built);
+    if (report->hits > report->built)
         fprintf(stderr, "kilnctl: the answered ones once took %s to compile\n",
                 units_seconds((double)report->saved_ms / 1e3, saved));
     print_reasons(report->reasons, "without kilnd");
@@ -206,6 +211,7 @@ static void print_json(const struct run_report *report, bool with_torch)
     KILN_AUTO(json) struct json *j = json_object();
     json_set_u64(j, "compiles", compiles_of(report));
     json_set_u64(j, "answered", report->hits);
+    json_set_u64(j, "compiled_by_kilnd", report->built);
     json_set_u64(j, "stored", report->stored);
     json_set_u64(j, "without_kilnd", report->forwarded);
     json_set_number(j, "saved_s", (double)report->saved_ms / 1e3);

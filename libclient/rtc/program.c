@@ -235,8 +235,10 @@ static bool let_kilnd_compile(struct rtc_program *p)
     uint64_t saved_ns = 0;
     rtc_result_done(&p->result);
     p->is_stored = shared_compile(p, &p->result, &saved_ns);
-    if (p->is_stored)
+    if (p->is_stored && saved_ns)
         settings_count_hit(saved_ns, p->name);
+    else if (p->is_stored)
+        settings_count_built(p->name);
     return p->is_stored;
 }
 

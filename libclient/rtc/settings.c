@@ -19,7 +19,7 @@
 
 static struct {
     pid_t pid; /* id of the process that counts; 0 if nothing was counted yet */
-    uint64_t hits, stored, saved_ns;
+    uint64_t hits, built, stored, saved_ns; /* |hits| includes |built| */
     struct {
         const char *reason;
         uint64_t count;
@@ -59,8 +59,9 @@ static void write_report(void)
     int fd = path && counts.pid == getpid() ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
     if (fd < 0)
         return;
-    int size = snprintf(text, sizeof(text), "hit %llu\nstored %llu\nsaved_ms %llu\n",
-                        (unsigned long long)counts.hits, (unsigned long long)counts.stored,
+    int size = snprintf(text, sizeof(text), "hit %llu\nbuilt %llu\nstored %llu\nsaved_ms %llu\n",
+                        (unsigned long long)counts.hits, (unsigned long long)counts.built,
+                        (unsigned long long)counts.stored,
                         (unsigned long long)(counts.saved_ns / 1000000u));
     for (size_t i = 0; i < COMPILERS_MAX && counts.compilers[i][0]; i++)
         size +=
@@ -88,7 +89,7 @@ static void begin_counting(void)
     if (counts.pid == getpid())
         return;
     bool is_registered = counts.pid != 0;
-    counts.hits = counts.stored = counts.saved_ns = 0;
+    counts.hits = counts.built = counts.stored = counts.saved_ns = 0;
     memset(counts.forwarded, 0, sizeof(counts.forwarded));
     counts.pid = getpid();
     if (!is_registered && getenv("KILN_RTC_REPORT"))
@@ -123,6 +124,16 @@ void settings_count_hit(uint64_t saved_ns, const char *program)
     begin_counting();
     counts.hits++;
     counts.saved_ns += saved_ns;
+    rtc_unlock(RTC_LOCK_COUNTS);
+}
+
+void settings_count_built(const char *program)
+{
+    debug("compiled by kilnd", program);
+    rtc_lock(RTC_LOCK_COUNTS);
+    begin_counting();
+    counts.hits++;
+    counts.built++;
     rtc_unlock(RTC_LOCK_COUNTS);
 }
 

@@ -26,7 +26,10 @@ uint32_t settings_patience_ms(void);
  * "nvrtc"; |path| is the path of its file. */
 void settings_note_library(const char *compiler, const char *path);
 
+/* |saved_ns| is the duration of the earlier compile. */
 void settings_count_hit(uint64_t saved_ns, const char *program);
+/* kilnd answered, but had to compile first. */
+void settings_count_built(const char *program);
 void settings_count_stored(const char *program);
 /* Writes the report now, because this process is about to run another program.  Otherwise the
  * process writes the report when it exits. */

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Compiles that kilnd does with its own NVRTC, for all users."""
 import concurrent.futures
+import json
 
 import pytest
 
 from jobs import counts  # noqa: F401 (a fixture)
-from test_rtc import NVRTC, daemon, job, requests  # noqa: F401 (fixtures)
+from test_rtc import NVRTC, daemon, job, kilnctl_run, requests  # noqa: F401 (fixtures)
 
 pytestmark = pytest.mark.skipif(not NVRTC.exists(), reason=f"{NVRTC} is not here")
 
@@ -80,3 +81,11 @@ def test_processes_that_need_the_same_compile_share_it(job, counts):  # noqa: F8
     assert outputs == [plain] * 8
     compiled, stored, _ = counts()
     assert (compiled, stored) == (1, 0)
+
+
+def test_kilnctl_says_what_kilnd_compiled(job, counts):  # noqa: F811
+    command = ["--", *job.command(*TARGET, kernel("7"), library=NVRTC)]
+    report = json.loads(kilnctl_run(job, "--explain", "--json", *command).stderr)
+    assert [report[name] for name in ("answered", "compiled_by_kilnd", "saved_s")] == [1, 1, 0]
+    assert "kilnd compiled" not in kilnctl_run(job, "--explain", *command).stderr
+    assert counts() == [1, 0, 1]
