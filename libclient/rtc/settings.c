@@ -12,7 +12,8 @@
 #include <unistd.h>
 
 #define PATIENCE_MS 200
-#define PATIENCE_MAX_MS 3600000
+#define WAIT_MS 30000
+#define TIME_MAX_MS 3600000
 /* more than there are reasons, of which no process has all */
 #define REASONS_MAX 64
 #define COMPILERS_MAX 8
@@ -42,13 +43,16 @@ enum rtc_mode settings_mode(void)
     return is_set("KILN_RTC", "record") ? RTC_RECORD : RTC_ON;
 }
 
-uint32_t settings_patience_ms(void)
+static uint32_t time_ms(const char *variable, uint32_t standard)
 {
     uint64_t ms;
-    const char *value = getenv("KILN_RTC_PATIENCE");
-    return value && units_parse_number(value, PATIENCE_MAX_MS, &ms) && ms ? (uint32_t)ms
-                                                                          : PATIENCE_MS;
+    const char *value = getenv(variable);
+    return value && units_parse_number(value, TIME_MAX_MS, &ms) && ms ? (uint32_t)ms : standard;
 }
+
+uint32_t settings_patience_ms(void) { return time_ms("KILN_RTC_PATIENCE", PATIENCE_MS); }
+
+uint32_t settings_wait_ms(void) { return time_ms("KILN_RTC_WAIT", WAIT_MS); }
 
 /* Appends this process's counts to the file that KILN_RTC_REPORT names, one line for each count.
  * Writes all lines in one call, because several processes may append. */

@@ -21,6 +21,9 @@ enum rtc_mode settings_mode(void);
 
 /* If kilnd does not answer within this many milliseconds, this process compiles by itself. */
 uint32_t settings_patience_ms(void);
+/* How many milliseconds this process waits for a compile of kilnd or of another process before it
+ * compiles by itself. */
+uint32_t settings_wait_ms(void);
 
 /* Adds to the report that the process has loaded a compiler. |compiler| is its kind, such as
  * "nvrtc"; |path| is the path of its file. */

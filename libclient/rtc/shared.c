@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define WAIT_NS 30000000000u
+#define MS 1000000ull
 #define INPUTS_MAX (8u << 20)
 /* After kilnd answered that it lacks a library: how long this process does not ask kilnd to compile
  * with that library. */
@@ -150,8 +150,8 @@ static enum kiln_code let_compile(struct kiln_client *client, const struct rtc_p
     struct packed_inputs x;
     enum kiln_code rc = KILN_DENIED;
     if (pack_shareable(p, &x) && !program_inputs_obstacle(&x.inputs))
-        rc = compile_program(client, &x.inputs, clock_monotonic_ns() + WAIT_NS, ret_kernel,
-                             &failure);
+        rc = compile_program(client, &x.inputs, clock_monotonic_ns() + settings_wait_ms() * MS,
+                             ret_kernel, &failure);
     pack_done(&x);
     if (rc == KILN_TIMED_OUT)
         lookup_waited_in_vain();

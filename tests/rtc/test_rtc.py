@@ -479,6 +479,20 @@ def test_kilnctl_runs_a_program_with_the_library(job):
 
 
 def test_a_program_fails_under_kilnctl_even_if_the_ends_of_children_are_ignored(job):
+def test_a_process_waits_no_longer_than_it_may(job):
+    """The second process does not wait for its second compile, either."""
+    others = [SOURCE + "2", SOURCE + "3"]
+    with subprocess.Popen(job.command(others[0]), env=dict(job.environment, FAKE_NVRTC_MS="60000"),
+                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as first:
+        wait_until("the first compile", lambda: job.log.exists())
+        before = waits(job)
+        job.run(*others, others[0], environment={"KILN_RTC_WAIT": "1"})
+        assert waits(job) == before + 1
+        assert job.said.count("another process still compiles it") == 2
+        assert job.said.count("compiled here and stored") == 1
+        first.kill()
+
+
     """The kernel then forgets how they ended."""
     done = subprocess.run([BUILD / "bin/kilnctl", "run", "--explain", "--", "false"],
                           env=job.environment, stderr=subprocess.DEVNULL, timeout=WAIT_MAX_S,
