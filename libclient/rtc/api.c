@@ -28,11 +28,13 @@ static struct rtc_library libraries[LIBRARIES_MAX];
 #define FIRST 0
 
 static const char *const names[RTC_KINDS][FUNCTIONS] = {
-    [RTC_NVRTC] = { "nvrtcCreateProgram", "nvrtcDestroyProgram", "nvrtcAddNameExpression",
+    [RTC_NVRTC] = { "nvrtcCreateProgram",  "nvrtcDestroyProgram", "nvrtcAddNameExpression",
                     "nvrtcCompileProgram", "nvrtcGetLoweredName", "nvrtcGetProgramLogSize",
-                    "nvrtcGetProgramLog", "nvrtcGetCUBINSize", "nvrtcGetCUBIN", "nvrtcGetPTXSize",
-                    "nvrtcGetPTX", "nvrtcGetLTOIRSize", "nvrtcGetLTOIR", "nvrtcGetOptiXIRSize",
-                    "nvrtcGetOptiXIR", "nvrtcSetFlowCallback" },
+                    "nvrtcGetProgramLog",  "nvrtcGetCUBINSize",   "nvrtcGetCUBIN",
+                    "nvrtcGetPTXSize",     "nvrtcGetPTX",         "nvrtcGetLTOIRSize",
+                    "nvrtcGetLTOIR",       "nvrtcGetOptiXIRSize", "nvrtcGetOptiXIR",
+                    "nvrtcGetNVVMSize",    "nvrtcGetNVVM",        "nvrtcGetTileIRSize",
+                    "nvrtcGetTileIR",      "nvrtcSetFlowCallback" },
     [RTC_HIPRTC] = { "hiprtcCreateProgram", "hiprtcDestroyProgram", "hiprtcAddNameExpression",
                      "hiprtcCompileProgram", "hiprtcGetLoweredName", "hiprtcGetProgramLogSize",
                      "hiprtcGetProgramLog", "hiprtcGetCodeSize", "hiprtcGetCode",
@@ -159,7 +161,9 @@ int rtc_function_number(const char *name)
     OUTPUT_WRAPPERS(n, 1)                                                                     \
     OUTPUT_WRAPPERS(n, 2)                                                                     \
     OUTPUT_WRAPPERS(n, 3)                                                                     \
-    OUTPUT_WRAPPERS(n, 4)
+    OUTPUT_WRAPPERS(n, 4)                                                                     \
+    OUTPUT_WRAPPERS(n, 5)                                                                     \
+    OUTPUT_WRAPPERS(n, 6)
 
 WRAPPERS(0)
 WRAPPERS(1)
@@ -171,16 +175,15 @@ WRAPPERS(5)
 #define ROW(n)                                                                            \
     {                                                                                     \
         .create = create_##n, .destroy = destroy_##n, .add_name = add_name_##n,           \
-        .compile = compile_##n, .lowered = lowered_##n, .log = { size_4_##n, get_4_##n }, \
-        .outputs = { { size_0_##n, get_0_##n },                                           \
-                     { size_1_##n, get_1_##n },                                           \
-                     { size_2_##n, get_2_##n },                                           \
-                     { size_3_##n, get_3_##n } },                                         \
+        .compile = compile_##n, .lowered = lowered_##n, .log = { size_6_##n, get_6_##n }, \
+        .outputs = { { size_0_##n, get_0_##n }, { size_1_##n, get_1_##n },                \
+                     { size_2_##n, get_2_##n }, { size_3_##n, get_3_##n },                \
+                     { size_4_##n, get_4_##n }, { size_5_##n, get_5_##n } },              \
         .set_callback = set_callback_##n,                                                 \
     }
 static const struct rtc_functions wrappers[LIBRARIES_MAX] = { ROW(0), ROW(1), ROW(2),
                                                               ROW(3), ROW(4), ROW(5) };
-_Static_assert(RTC_OUTPUTS_MAX == 4, "output 4 of the wrappers is the log");
+_Static_assert(RTC_OUTPUTS_MAX == 6, "output 6 of the wrappers is the log");
 #define COMGR_ROW(n)                                                                      \
     {                                                                                     \
         .act = act_##n, .create_info = create_info_##n, .destroy_info = destroy_info_##n, \

@@ -55,6 +55,8 @@ OUTPUT(RTC_NVRTC, nvrtcGetCUBIN, 0)
 OUTPUT(RTC_NVRTC, nvrtcGetPTX, 1)
 OUTPUT(RTC_NVRTC, nvrtcGetLTOIR, 2)
 OUTPUT(RTC_NVRTC, nvrtcGetOptiXIR, 3)
+OUTPUT(RTC_NVRTC, nvrtcGetNVVM, 4)
+OUTPUT(RTC_NVRTC, nvrtcGetTileIR, 5)
 OUTPUT(RTC_NVRTC, nvrtcGetProgramLog, RTC_OUTPUTS_MAX)
 DEFINE(RTC_NVRTC, nvrtcSetFlowCallback, (void *program, rtc_callback_fn *callback, void *payload),
        l->real.set_callback ? rtc_set_callback(l, program, callback, payload) : INTERNAL_ERROR,

@@ -301,8 +301,10 @@ static const struct rtc_output *real_output(const struct rtc_library *library, i
 static bool find_output(const struct rtc_program *p, int output, struct bytes *ret_bytes)
 {
     bool is_log = output == RTC_OUTPUTS_MAX;
+    if (!is_log && (output >= RTC_OUTPUTS_STORED || !(p->result.present & 1u << output)))
+        return false;
     *ret_bytes = is_log ? p->result.log : p->result.outputs[output];
-    return is_log || (p->result.present & 1u << output);
+    return true;
 }
 
 int rtc_output_size(struct rtc_library *library, int output, void *program, size_t *ret_size)

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-_Static_assert((int)RTC_OUTPUTS_MAX == (int)PROGRAM_OUTPUTS, "the stored form has all outputs");
+_Static_assert((int)RTC_OUTPUTS_STORED == (int)PROGRAM_OUTPUTS, "the stored form has all outputs");
 
 #define LOG_MAX (64u << 20)
 /* stands for the program's name in a stored log */
@@ -56,7 +56,7 @@ bool rtc_result_collect(const struct rtc_library *library, void *program, struct
     const struct program_log_form log = { put_log_without_name, name };
     struct program_functions functions = { .lowered = real->lowered,
                                            .log = { real->log.size, real->log.get } };
-    for (size_t k = 0; k < RTC_OUTPUTS_MAX; k++)
+    for (size_t k = 0; k < RTC_OUTPUTS_STORED; k++)
         functions.outputs[k] =
             (struct program_output){ real->outputs[k].size, real->outputs[k].get };
     return program_result_collect(&functions, program, expressions, &log, to);
@@ -91,7 +91,7 @@ enum kiln_code rtc_result_read(struct kiln_kernel *kernel, const char *name,
     struct reader r = reader_of(bytes_of(kiln_kernel_data(kernel), kiln_kernel_size(kernel)));
     uint32_t magic = reader_u32(&r);
     result.present = reader_u32(&r);
-    for (unsigned i = 0; i < RTC_OUTPUTS_MAX; i++)
+    for (unsigned i = 0; i < RTC_OUTPUTS_STORED; i++)
         result.outputs[i] = reader_sized(&r);
     result.log = reader_sized(&r);
     result.names = reader_take(&r, reader_left(&r));

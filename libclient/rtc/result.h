@@ -16,9 +16,9 @@
 #include <kiln/kernel.h>
 
 struct rtc_result {
-    struct kiln_kernel *kernel;            /* holds the bytes; NULL if nothing is stored */
-    struct bytes outputs[RTC_OUTPUTS_MAX]; /* borrowed from |kernel|, like |log| and |names| */
-    uint32_t present;                      /* bit i is set if the library returned output i */
+    struct kiln_kernel *kernel;               /* holds the bytes; NULL if nothing is stored */
+    struct bytes outputs[RTC_OUTPUTS_STORED]; /* borrowed from |kernel|, like |log| and |names| */
+    uint32_t present;                         /* bit i is set if the library returned output i */
     struct bytes log;
     /* owns the bytes of |log| if the program's name was inserted into them */
     struct buffer own_log;

@@ -9,7 +9,8 @@
  * function. A line #write PATH writes a file, #list PATH lists a directory, and #change PATH
  * changes the times of a file or directory to now, as another program does. The source may also
  * have the words __FILE__ and static. If it has the word static, the names of static variables
- * contain the last part of the program's name. The expression "unreadable" has no lowered name. */
+ * contain the last part of the program's name. The expression "unreadable" has no lowered name.
+ * $FAKE_NVRTC_MIB makes the CUBIN this large. */
 #include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>
@@ -322,6 +323,12 @@ static size_t write_output(const struct program *p, const char *kind, const char
                             p->text);
 }
 
+static size_t padding(void)
+{
+    const char *mib = getenv("FAKE_NVRTC_MIB");
+    return mib ? (size_t)atoi(mib) << 20 : 0;
+}
+
 DECLARED(int, nvrtcCompileProgram, struct program *p, int count, const char *const *options)
 {
     char joined[2048] = "";
@@ -343,7 +350,7 @@ DECLARED(int, nvrtcCompileProgram, struct program *p, int count, const char *con
         p->lto_size = write_output(p, "lto", joined, p->lto);
         p->ptx_size = 1;
     } else {
-        p->cubin_size = write_output(p, "cubin", joined, p->cubin);
+        p->cubin_size = write_output(p, "cubin", joined, p->cubin) + padding();
         p->ptx_size = write_output(p, "ptx", joined, p->ptx) + 1;
     }
     return SUCCESS;
@@ -370,10 +377,24 @@ DECLARED(int, nvrtcGetLoweredName, struct program *p, const char *expression, co
         memcpy(ret, (bytes), (size));                         \
         return SUCCESS;                                       \
     }
-OUTPUT(nvrtcGetCUBIN, p->cubin_size, p->cubin)
+OUTPUT(nvrtcGetNVVM, p->lto_size, p->lto)
 OUTPUT(nvrtcGetPTX, p->ptx_size, p->ptx)
 OUTPUT(nvrtcGetLTOIR, p->lto_size, p->lto)
 OUTPUT(nvrtcGetProgramLog, strlen(p->log) + 1, p->log)
+
+DECLARED(int, nvrtcGetCUBINSize, struct program *p, size_t *ret)
+{
+    *ret = p->cubin_size;
+    return SUCCESS;
+}
+
+DECLARED(int, nvrtcGetCUBIN, struct program *p, char *ret)
+{
+    size_t text = p->cubin_size - (p->cubin_size ? padding() : 0);
+    memcpy(ret, p->cubin, text);
+    memset(ret + text, 0, p->cubin_size - text);
+    return SUCCESS;
+}
 
 DECLARED(int, nvrtcGetOptiXIRSize, struct program *p, size_t *ret)
 {

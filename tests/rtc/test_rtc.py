@@ -42,19 +42,11 @@ def test_the_library_may_be_opened_with_deepbind(job):
 
 
 def test_python_finds_the_compiler_by_ctypes(job):
-    script = job.directory / "compile.py"
-    script.write_text(f"""
-import ctypes
-library = ctypes.CDLL({str(FAKE)!r})
-program, size = ctypes.c_void_p(), ctypes.c_size_t()
-print(library.nvrtcCreateProgram(ctypes.byref(program), b"void k();", None, 0, None, None))
+    calls = """
 print(library.nvrtcCompileProgram(program, 0, None))
-print(library.nvrtcGetCUBINSize(program, ctypes.byref(size)), size.value)
-""")
+print(library.nvrtcGetCUBINSize(program, ctypes.byref(size)))"""
     for compiles in 1, 0:
-        done = subprocess.run([sys.executable, script], env=job.environment, text=True,
-                              capture_output=True, timeout=WAIT_MAX_S, check=True)
-        assert done.stdout.splitlines()[:2] == ["0", "0"]
+        assert run_python(job, calls).split() == ["0", "0"]
         assert job.compiles() == compiles
 
 
@@ -441,14 +433,40 @@ def test_a_kilnd_that_does_not_answer_is_asked_once(job):
     assert job.compiles() == 0
 
 
-@pytest.mark.parametrize("commands, reason", [
-    ("#write other", "it writes a file"),
-    ('#include "a.h"\n#change second/a.h', "a file that it read changed meanwhile"),
-    ("#list second\n#change second", "a directory that it listed changed meanwhile")])
-def test_a_compile_with_side_effects_is_not_stored(job, headers, commands, reason):
-    """#change comes from another program: libkiln-rtc does not see it."""
-    assert job.check(*headers, commands + "\nint i;") == (1, 1)
-    assert reason in job.said
+def run_python(job, calls, **environment):
+    """Runs |calls| in Python after a program was created."""
+    script = job.directory / "compile.py"
+    script.write_text(f"""
+import ctypes
+library = ctypes.CDLL({str(FAKE)!r})
+program, size = ctypes.c_void_p(), ctypes.c_size_t()
+options = (ctypes.c_char_p * 1)(b"-dlto")
+library.nvrtcCreateProgram(ctypes.byref(program), b"void k();", None, 0, None, None)
+{calls}""")
+    done = subprocess.run([sys.executable, script], env=dict(job.environment, **environment),
+                          text=True, capture_output=True, timeout=WAIT_MAX_S, check=True)
+    job.said = done.stderr
+    return done.stdout
+
+
+def test_a_result_of_more_than_64_mib_is_not_stored(job):
+    for _ in range(2):
+        run_python(job, "library.nvrtcCompileProgram(program, 0, None)", FAKE_NVRTC_MIB="64")
+        assert "larger than 64 MiB" in job.said
+        assert job.compiles() == 1
+
+
+def test_an_output_that_libkiln_rtc_does_not_store_is_compiled(job):
+    """CUDA 12 has nvrtcGetNVVM."""
+    calls = """
+library.nvrtcCompileProgram(program, 1, options)
+print(library.nvrtcGetNVVMSize(program, ctypes.byref(size)), size.value)"""
+    said = []
+    for _ in range(2):
+        said.append(run_python(job, calls))
+        assert job.compiles() == 1
+    assert said[0] == said[1] != "0 0\n"
+    assert "the stored result does not have" in job.said
 
 
 def test_record_stores_and_does_not_answer(job):
