@@ -381,6 +381,18 @@ def test_options_with_side_effects_are_forwarded(job, option):
     assert "side effects" in job.said
 
 
+@pytest.mark.skipif(not shutil.which("gcc"), reason="gcc is not installed")
+def test_a_program_with_address_sanitizer_needs_an_option(job):
+    program = job.directory / "program"
+    source = "#include <fcntl.h>\nint main(void) { return open(\"/dev/null\", O_RDONLY) < 0; }"
+    subprocess.run(["gcc", "-fsanitize=address", "-x", "c", "-", "-o", program], text=True,
+                   input=source, check=True, timeout=WAIT_MAX_S)
+    done = kilnctl_run(job, "--", program, ASAN_OPTIONS="detect_leaks=0")
+    assert "ASan runtime does not come first" in done.stderr
+    options = "detect_leaks=0:verify_asan_link_order=0"
+    assert kilnctl_run(job, "--", program, ASAN_OPTIONS=options).returncode == 0
+
+
 def test_errors_are_the_compilers_own(job):
     assert job.check("#error no") == (1, 1)
     assert "compile 6" in job.run("#error no")
