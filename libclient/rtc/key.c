@@ -3,6 +3,7 @@
 
 #include "engine/digest/sha256.h"
 #include "libclient/rtc/locks.h"
+#include "libclient/rtc/variables.h"
 #include "libclient/rtc/words.h"
 
 #include <ctype.h>
@@ -277,85 +278,16 @@ bool key_needs_device(const struct rtc_program *p)
     return p->library->kind == RTC_HIPRTC && !has_option(p, architecture);
 }
 
-static bool has_more_options(const struct rtc_program *p)
-{
-    static const char *const nvrtc[] = { "NVRTC_APPEND_FLAGS", "NVRTC_PREPEND_FLAGS", NULL };
-    static const char *const clang[] = { "HIPRTC_COMPILE_OPTIONS_APPEND",
-                                         "HIPRTC_LINK_OPTIONS_APPEND",
-                                         "AMD_COMGR_DRIVER_OPTIONS_APPEND",
-                                         "AMD_COMGR_SAVE_TEMPS",
-                                         "AMD_COMGR_SAVE_LLVM_TEMPS",
-                                         "AMD_COMGR_REDIRECT_LOGS",
-                                         "AMD_COMGR_TIME_STATISTICS",
-                                         "AMD_COMGR_EMIT_VERBOSE_LOGS",
-                                         "AS_SECURE_LOG_FILE",
-                                         "LLD_REPRODUCE",
-                                         NULL };
-    for (const char *const *name = is_nvrtc(p) ? nvrtc : clang; *name; name++) {
-        const char *value = getenv(*name);
-        if (value && *value)
-            return true;
-    }
-    return false;
-}
-
 static void put_text(struct sha256 *s, const char *text)
 {
     sha256_put_sized(s, bytes_of_text(text ? text : ""));
-}
-
-/* Adds the environment variables that may change the output of NVRTC, hiprtc or comgr.  A variable
- * that is not set counts as different from an empty one. */
-static void put_environment(struct sha256 *s)
-{
-    static const char *const names[] = {
-        "NVRTC_DISABLE_PCH",
-        "NVRTC_DISABLE_CONCURRENT_NVVM",
-        "GPU_ENABLE_WGP_MODE",
-        "ROCM_PATH",
-        "HIP_PATH",
-        "LLVM_PATH",
-        "HIP_DEVICE_LIB_PATH",
-        "CPATH",
-        "C_INCLUDE_PATH",
-        "CPLUS_INCLUDE_PATH",
-        "COMPILER_PATH",
-        "CLANG_CONFIG_PATH",
-        "CLANG_NO_DEFAULT_CONFIG",
-        "LLVM_OVERRIDE_PRODUCER",
-        "LLD_VERSION",
-        "ELF_PACKAGE_METADATA",
-        "NO_PKG_METADATA",
-        "OFFLOAD_BUNDLER_COMPRESS",
-        "OFFLOAD_BUNDLER_COMPRESSION_LEVEL",
-        "OFFLOAD_BUNDLER_IGNORE_ENV_VAR",
-        "OFFLOAD_BUNDLER_VERBOSE",
-        "COMPRESSED_BUNDLE_FORMAT_VERSION",
-        "AMD_COMGR_DRIVER_OPTIONS_APPEND",
-        "AMD_COMGR_SAVE_TEMPS",
-        "AMD_COMGR_SAVE_LLVM_TEMPS",
-        "AMD_COMGR_REDIRECT_LOGS",
-        "AMD_COMGR_TIME_STATISTICS",
-        "AMD_COMGR_EMIT_VERBOSE_LOGS",
-        "AMD_COMGR_USE_VFS",
-        "AS_SECURE_LOG_FILE",
-        "LLD_REPRODUCE",
-    };
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        const char *value = getenv(names[i]);
-        put_text(s, value ? "set" : "");
-        put_text(s, value);
-    }
 }
 
 bool key_environment_has_changed(void)
 {
     static struct digest first;
     static bool is_known, has_changed;
-    struct sha256 s;
-    sha256_init(&s);
-    put_environment(&s);
-    const struct digest now = sha256_end(&s);
+    const struct digest now = variables_digest(READER_CLANG);
     rtc_lock(RTC_LOCK_ENVIRONMENT);
     if (!is_known)
         first = now;
@@ -377,7 +309,7 @@ const char *key_obstacle(const struct rtc_program *p)
         return "a function of the program may end the compile";
     if (!are_options_known(p))
         return "an option is unknown or has side effects";
-    if (has_more_options(p))
+    if (variables_add_options(variables_reader(p->library->kind)))
         return "an environment variable adds options";
     if (has_environment_changed)
         return "the process has changed an environment variable that the compiler reads";
@@ -399,11 +331,12 @@ static const char *last_part(const char *name)
 struct digest key_of_program(const struct rtc_program *p, enum key_name_part part)
 {
     char directory[PATH_MAX] = "";
+    const struct digest variables = variables_digest(variables_reader(p->library->kind));
     struct sha256 s;
     sha256_init(&s);
     put_text(&s, "kiln-rtc-8");
     sha256_put(&s, bytes_of(p->library->identity.bytes, DIGEST_SIZE));
-    put_environment(&s);
+    sha256_put(&s, bytes_of(variables.bytes, DIGEST_SIZE));
     sha256_put(&s, bytes_of(&p->option_count, sizeof(p->option_count)));
     for (size_t i = 0; i < p->option_count; i++)
         put_text(&s, p->options[i]);

@@ -8,6 +8,7 @@
 #include "libclient/rtc/key.h"
 #include "libclient/rtc/lookup.h"
 #include "libclient/rtc/settings.h"
+#include "libclient/rtc/variables.h"
 
 #include <kiln/kernel.h>
 #include <string.h>
@@ -73,36 +74,6 @@ static bool pack(const struct rtc_program *p, struct packed_inputs *ret)
     return !ret->options.failed && !ret->headers.failed;
 }
 
-/* Returns whether a variable is set that may change the library's output. kilnd's sandbox sets none
- * of these variables. */
-static bool has_environment(enum rtc_kind kind)
-{
-    static const char *const nvrtc[] = { "NVRTC_", NULL };
-    static const char *const hiprtc[] = { "HIPRTC_",
-                                          "AMD_COMGR_",
-                                          "GPU_ENABLE_",
-                                          "ROCM_PATH=",
-                                          "HIP_PATH=",
-                                          "HIP_DEVICE_LIB_PATH=",
-                                          "CPATH=",
-                                          "C_INCLUDE_PATH=",
-                                          "CPLUS_INCLUDE_PATH=",
-                                          "COMPILER_PATH=",
-                                          "CLANG_",
-                                          "LLVM_",
-                                          "LLD_",
-                                          "ELF_PACKAGE_METADATA=",
-                                          "NO_PKG_METADATA=",
-                                          "OFFLOAD_BUNDLER_",
-                                          "COMPRESSED_BUNDLE_",
-                                          NULL };
-    for (char *const *variable = environ; variable && *variable; variable++)
-        for (const char *const *begin = kind == RTC_NVRTC ? nvrtc : hiprtc; *begin; begin++)
-            if (strncmp(*variable, *begin, strlen(*begin)) == 0)
-                return true;
-    return false;
-}
-
 /* Returns whether the current directory has hiprtc's own header or a precompiled form of the
  * header, because clang looks in this directory first. */
 static bool replaces_header(void)
@@ -119,10 +90,11 @@ static bool is_same_in_sandbox(const struct rtc_program *p)
            (p->library->kind == RTC_HIPRTC && p->name && *p->name && !replaces_header());
 }
 
+/* kilnd's sandbox sets no variable that changes the output. */
 static bool may_share(const struct rtc_program *p)
 {
     return is_same_in_sandbox(p) && settings_mode() == RTC_ON &&
-           !has_environment(p->library->kind) && !strchr(key_name(p), '/') &&
+           !variables_are_set(variables_reader(p->library->kind)) && !strchr(key_name(p), '/') &&
            p->header_count <= LIMIT_HEADERS && clock_monotonic_ns() >= p->library->lacking_until_ns;
 }
 

@@ -12,7 +12,7 @@ import pytest
 
 from conftest import BUILD, WAIT_MAX_S, wait_until
 from jobs import HERE, daemon  # noqa: F401  (a fixture)
-from test_rtc import is_old
+from test_files import is_old
 
 KILN_CC, KILN_PTXAS = BUILD / "bin/kiln-cc", BUILD / "bin/kiln-ptxas"
 CLANG, PTXAS = HERE / "compilers/clang", HERE / "compilers/ptxas"
@@ -554,6 +554,12 @@ def check_variables(launcher, variables):
     for name in variables - {"CCC_OVERRIDE_OPTIONS"}:
         assert (name, launcher.check(CLANG, "-c", "k.cl", **{name: "1"})) == (
             name, [STORED, ANSWERED])
+
+
+def test_the_devices_that_a_process_sees_do_not_matter(launcher):
+    launcher.write("k.cl", "int k;\n")
+    assert launcher.check(CLANG, "-c", "k.cl", CUDA_VISIBLE_DEVICES="0") == [STORED, ANSWERED]
+    assert launcher.check(CLANG, "-c", "k.cl", CUDA_VISIBLE_DEVICES="1") == [ANSWERED, ANSWERED]
 
 
 @pytest.mark.skipif(not REAL_PTXAS.exists(), reason=f"{REAL_PTXAS} is not here")

@@ -399,7 +399,19 @@ def test_errors_are_the_compilers_own(job):
     assert job.check("--option", "-bad", SOURCE) == (1, 1)
 
 
-@pytest.mark.parametrize("name", ["NVRTC_APPEND_FLAGS", "NVRTC_PREPEND_FLAGS"])
+@pytest.mark.parametrize("name", ["NVVM_IR_VER_CHK", "NV_NVVM_VERSION", "CAN_FINALIZE_DEBUG"])
+def test_variables_that_nvrtc_reads_are_part_of_the_key(job, name):
+    for value in "0", "1":
+        assert job.check(SOURCE, environment={name: value}) == (1, 0)
+
+
+def test_the_devices_that_a_process_sees_do_not_matter(job):
+    assert job.check(SOURCE, environment={"CUDA_VISIBLE_DEVICES": "0"}) == (1, 0)
+    assert job.check(SOURCE, environment={"CUDA_VISIBLE_DEVICES": "1"}) == (0, 0)
+
+
+@pytest.mark.parametrize("name", ["NVRTC_APPEND_FLAGS", "NVRTC_PREPEND_FLAGS",
+                                  "DUMP_KNOBS_TO_FILE"])
 def test_options_of_the_environment_are_forwarded(job, name):
     assert job.check(SOURCE, environment={name: "-lineinfo"}) == (1, 1)
     assert "environment variable adds options" in job.said

@@ -10,6 +10,7 @@
 #include "libclient/rtc/launcher/replay.h"
 #include "libclient/rtc/notes.h"
 #include "libclient/rtc/settings.h"
+#include "libclient/rtc/variables.h"
 #include "libclient/rtc/words.h"
 
 #include <errno.h>
@@ -31,7 +32,6 @@
 /* longer messages are printed, but not stored */
 #define MESSAGES_MAX (1u << 20)
 #define ACTION_MAX (1u << 20)
-#define VARIABLES_MAX 256u
 #define RESULT_MAGIC 0x3243434bu /* "KCC2" */
 #define NAMES_MAX 16u            /* attempts to find a name that no file has */
 
@@ -392,75 +392,6 @@ static bool use(struct rtc_program *p, struct kiln_kernel *stored)
 
 /* ---- the key ---- */
 
-static int compare_variables(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* Returns whether a compiler or the dynamic linker may read the variable. */
-static bool is_relevant(const char *variable)
-{
-    static const char *const beginnings[] = { "CCC_",
-                                              "CLANG",
-                                              "CPATH=",
-                                              "CPLUS_INCLUDE",
-                                              "C_INCLUDE",
-                                              "CUDA",
-                                              "HIP",
-                                              "LANG",
-                                              "LC_",
-                                              "LD_",
-                                              "LIBRARY_PATH=",
-                                              "LLVM",
-                                              "NV",
-                                              "OCL",
-                                              "OPENCL",
-                                              "PATH=",
-                                              "COMPILER_PATH=",
-                                              "GCC_",
-                                              "PTXAS",
-                                              "ROCM",
-                                              "AMD",
-                                              "DEVICE_LIB",
-                                              "SOURCE_DATE_EPOCH=",
-                                              "DEPENDENCIES_OUTPUT=",
-                                              "SUNPRO_",
-                                              "CC_",
-                                              "HOME=",
-                                              "OBJC",
-                                              "AS_SECURE_LOG_FILE",
-                                              "ELF_PACKAGE_METADATA",
-                                              "NO_PKG_METADATA",
-                                              "OFFLOAD_BUNDLER_",
-                                              "COMPRESSED_BUNDLE_",
-                                              "LLD_",
-                                              "FORCE_",
-                                              "CAN_FINALIZE",
-                                              "DUMP_KNOBS",
-                                              NULL };
-    for (const char *const *begin = beginnings; *begin; begin++)
-        if (strncmp(variable, *begin, strlen(*begin)) == 0)
-            return true;
-    return false;
-}
-
-static bool put_variables(struct buffer *to)
-{
-    char *found[VARIABLES_MAX];
-    size_t count = 0;
-    for (char **variable = environ; *variable; variable++)
-        if (is_relevant(*variable)) {
-            if (count == VARIABLES_MAX)
-                return false;
-            found[count++] = *variable;
-        }
-    qsort(found, count, sizeof(*found), compare_variables);
-    buffer_put_u32(to, (uint32_t)count);
-    for (size_t i = 0; i < count; i++)
-        buffer_put_sized(to, bytes_of_text(found[i]));
-    return true;
-}
-
 /* Adds the paths on which the output depends. clang's output may contain the path of the input, and
  * for HIP and CUDA also a digest of other paths.  A dependency file contains the output's path. The
  * output of ptxas contains no paths. */
@@ -526,13 +457,6 @@ static const char *take_input(struct rtc_program *p, const struct command *c)
     return has_time ? "the source contains the time of its compile, or may contain it" : NULL;
 }
 
-/* Returns whether the variable makes clang change its command line. */
-static bool has_more_options(const struct command *c)
-{
-    const char *more = getenv("CCC_OVERRIDE_OPTIONS");
-    return !c->is_ptxas && more && *more;
-}
-
 static const char *describe(struct launch *l, struct rtc_library *library)
 {
     const struct command *c = l->command;
@@ -541,7 +465,7 @@ static const char *describe(struct launch *l, struct rtc_library *library)
     buffer_init(&p->expressions, 1);
     if (!realpath(c->compiler, l->real))
         return "the compiler cannot be found";
-    if (has_more_options(c))
+    if (!c->is_ptxas && variables_add_options(READER_PROGRAM))
         return "an environment variable adds options";
     library->kind = RTC_COMGR;
     snprintf(library->name, sizeof(library->name), "%s", c->is_ptxas ? "ptxas" : "clang");
@@ -550,10 +474,11 @@ static const char *describe(struct launch *l, struct rtc_library *library)
     p->wanted_ns = clock_monotonic_ns();
     p->name = strdup(c->is_ptxas ? "ptxas" : c->arguments[c->input]);
     snprintf(p->architecture, sizeof(p->architecture), "%s", c->target);
-    buffer_put_sized(&p->action, bytes_of_text("kiln-cc-2"));
-    if (!put_options(c, p) || !put_paths(c, &p->action) || !put_variables(&p->action) || !p->name ||
-        p->action.failed)
-        return "out of memory, or too many options or variables";
+    const struct digest variables = variables_digest(READER_PROGRAM);
+    buffer_put_sized(&p->action, bytes_of_text("kiln-cc-3"));
+    buffer_put(&p->action, variables.bytes, DIGEST_SIZE);
+    if (!put_options(c, p) || !put_paths(c, &p->action) || !p->name || p->action.failed)
+        return "out of memory, or too many options";
     return take_input(p, c);
 }
 
