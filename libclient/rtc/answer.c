@@ -38,11 +38,12 @@ static int compile_here(const struct first *f)
     struct rtc_program *p = f->program;
     buffer_init(&files, 4u << 20);
     uint64_t began_ns = clock_monotonic_ns();
-    files_begin(p->library, p->source);
+    files_begin(p->library);
     int rc = f->calls->run(p);
-    const struct files_outcome noted = files_end(&files);
+    struct files_outcome noted = files_end(&files);
     const char *reason = noted.reason;
-    p->expands_name = noted.expands_name;
+    p->expands_name = noted.has_unknown_names || key_expands_name(p, buffer_view(&noted.names));
+    buffer_done(&noted.names);
     if (!rc && !reason &&
         publish(f, buffer_view(&files), clock_monotonic_ns() - began_ns, &reason)) {
         settings_count_stored(p->name);

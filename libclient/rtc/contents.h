@@ -13,17 +13,30 @@
 #include "common/base/digest.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/stat.h>
+
+struct names_text;
+
+/* Identifies a state of a file.  Has no padding, so memcmp can compare it. */
+struct file_state {
+    uint64_t device, inode, size, mtime_ns, ctime_ns;
+};
 
 struct contents {
     struct digest digest;
     bool has_time; /* may contain __DATE__, __TIME__ or __TIMESTAMP__ */
-    bool has_name; /* contains a word that stands for a file's name, such as __FILE__ */
+    /* NULL if the table of known files is full, or the file has only just changed */
+    const struct names_text *names;
 };
 
-/* Finds out about the contents of the file at |path|, whose state is |seen|.  Returns false if the
+struct file_state file_state_of(const struct stat *seen);
+bool file_state_equal(const struct file_state *a, const struct file_state *b);
+/* Returns whether a file or directory was changed at |now_ns| or later, by the clock that Linux
+ * uses for the times of files. */
+bool file_state_is_since(const struct file_state *state, uint64_t now_ns);
+uint64_t file_clock_ns(void);
+
+/* Finds out about the contents of the file at |path|, whose state is |state|.  Returns false if the
  * file cannot be read. */
-bool contents_of(const char *path, const struct stat *seen, struct contents *ret_contents);
-/* Reads a file into |ret_content|, which this function initialises.  Returns false if the file
- * cannot be read. */
-bool contents_read(const char *path, struct buffer *ret_content);
+bool contents_of(const char *path, const struct file_state *state, struct contents *ret_contents);

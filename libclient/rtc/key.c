@@ -3,6 +3,7 @@
 
 #include "engine/digest/sha256.h"
 #include "libclient/rtc/locks.h"
+#include "libclient/rtc/names.h"
 #include "libclient/rtc/variables.h"
 #include "libclient/rtc/words.h"
 
@@ -334,7 +335,7 @@ struct digest key_of_program(const struct rtc_program *p, enum key_name_part par
     const struct digest variables = variables_digest(variables_reader(p->library->kind));
     struct sha256 s;
     sha256_init(&s);
-    put_text(&s, "kiln-rtc-8");
+    put_text(&s, "kiln-rtc-9");
     sha256_put(&s, bytes_of(p->library->identity.bytes, DIGEST_SIZE));
     sha256_put(&s, bytes_of(variables.bytes, DIGEST_SIZE));
     sha256_put(&s, bytes_of(&p->option_count, sizeof(p->option_count)));
@@ -342,6 +343,7 @@ struct digest key_of_program(const struct rtc_program *p, enum key_name_part par
         put_text(&s, p->options[i]);
     put_text(&s, p->architecture);
     sha256_put(&s, bytes_of(p->source_digest.bytes, DIGEST_SIZE));
+    sha256_put(&s, bytes_of(&p->header_count, sizeof(p->header_count)));
     for (size_t i = 0; i < p->header_count; i++) {
         put_text(&s, p->headers[i].name);
         put_text(&s, p->headers[i].text);
@@ -439,11 +441,32 @@ const char *key_name_in_log(const struct rtc_program *p)
     return is_nvrtc(p) && strchr(name, '/') && !source_has(p, name) ? name : NULL;
 }
 
-static bool expands_name(const struct rtc_program *p)
+static struct names_text *read_texts(const struct rtc_program *p)
 {
-    return p->expands_name || source_has(p, "__FILE__") || source_has(p, "__BASE_FILE__") ||
-           source_has(p, "source_location") || source_has(p, "__builtin_FILE") ||
-           source_has(p, "#include_next");
+    BUFFER_AUTO struct buffer all;
+    buffer_init(&all, SIZE_MAX);
+    buffer_put(&all, p->source, strlen(p->source));
+    for (size_t i = 0; i < p->option_count; i++) {
+        buffer_put_u8(&all, '\n');
+        buffer_put(&all, p->options[i], strlen(p->options[i]));
+    }
+    for (size_t i = 0; i < p->header_count; i++) {
+        buffer_put_u8(&all, '\n');
+        buffer_put(&all, p->headers[i].text, strlen(p->headers[i].text));
+    }
+    return all.failed ? NULL : names_read(buffer_view(&all));
+}
+
+bool key_expands_name(const struct rtc_program *p, struct bytes headers)
+{
+    if (p->library->kind == RTC_COMGR) /* its key always contains the names of the inputs */
+        return false;
+    struct names_text *texts = read_texts(p);
+    bool expands = !texts || source_has(p, "source_location") || source_has(p, "#include_next") ||
+                   names_are_expanded(texts, (const struct names_text *const *)headers.data,
+                                      headers.size / sizeof(struct names_text *));
+    names_free(texts);
+    return expands;
 }
 
 static bool has_directory(struct bytes result)
@@ -463,10 +486,9 @@ enum key_name_part key_name_part_of(const struct rtc_program *p, struct bytes re
     decimal_stem(name, decimal);
     if (!is_nvrtc(p) && has_directory(result))
         return KEY_WHOLE_NAME;
-    /* comgr's key always contains the names of the inputs */
     if (p->library->kind == RTC_COMGR)
         return has_name_options(p) ? KEY_WHOLE_NAME : KEY_NO_NAME;
-    if (has_name_options(p) || expands_name(p) || contains(result, name) ||
+    if (has_name_options(p) || p->expands_name || contains(result, name) ||
         contains(result, decimal))
         return KEY_WHOLE_NAME;
     return contains(result, "_GLOBAL__N_") || contains(result, "_INTERNAL_") ||

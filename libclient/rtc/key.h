@@ -38,6 +38,10 @@ enum key_name_part {
  * and |part| of the program's name.  With the whole name, the SHA-256 also covers the current
  * directory. */
 struct digest key_of_program(const struct rtc_program *program, enum key_name_part part);
+/* Returns whether the result may depend on the program's name without containing it, as for
+ * "sizeof(__FILE__)".  |headers| has pointers to the words (names.h) of the files that the compile
+ * read.  Needs time, so the caller calls this function only after a compile. */
+bool key_expands_name(const struct rtc_program *program, struct bytes headers);
 /* Returns the part of the program's name on which the result depends. |result| must be the bytes
  * that were collected from the real library. */
 enum key_name_part key_name_part_of(const struct rtc_program *program, struct bytes result);

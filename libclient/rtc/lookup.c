@@ -6,9 +6,9 @@
 #include "engine/digest/sha256.h"
 #include "libclient/client.h"
 #include "libclient/kernels/compile.h"
-#include "libclient/rtc/files.h"
 #include "libclient/rtc/key.h"
 #include "libclient/rtc/locks.h"
+#include "libclient/rtc/manifest.h"
 #include "libclient/rtc/settings.h"
 
 #include <stdatomic.h>
@@ -177,7 +177,7 @@ static bool result_key(const struct digest *key, struct bytes manifest, struct d
     sha256_init(&s);
     sha256_put_sized(&s, bytes_of_text("result"));
     sha256_put(&s, bytes_of(key->bytes, DIGEST_SIZE));
-    bool is_fine = files_digest(manifest, &s);
+    bool is_fine = manifest_digest(manifest, &s);
     *ret_key = sha256_end(&s);
     return is_fine;
 }
@@ -198,7 +198,7 @@ static bool find_manifest(struct reader *list, const struct digest *key, const c
         struct bytes manifest = reader_sized(list);
         if (list->failed)
             return false;
-        if (files_are_same(manifest, name))
+        if (manifest_is_current(manifest, name))
             return result_key(key, manifest, ret_key);
     }
     return false;
@@ -419,7 +419,7 @@ static enum key_name_part part_of(const struct rtc_program *p, struct bytes file
                                   struct bytes result)
 {
     const char *place = place_of(p);
-    if (*place && (files_use_directory(files, place) || key_options_have_directory(p)))
+    if (*place && (manifest_uses_directory(files, place) || key_options_have_directory(p)))
         return KEY_WHOLE_NAME;
     return key_name_part_of(p, result);
 }
@@ -453,7 +453,7 @@ static bool put_result(const struct publication *x, const struct lookup *l, stru
     BUFFER_AUTO struct buffer kept;
     buffer_init(&kept, 4u << 20);
     if (l->part != KEY_WHOLE_NAME) {
-        if (!files_for_any_name(files, place_of(x->program), &kept))
+        if (!manifest_for_any_name(files, place_of(x->program), &kept))
             return false;
         files = buffer_view(&kept);
     }

@@ -39,8 +39,7 @@ struct rtc_program {
     /* The architecture of the current device, for which hiprtc compiles if no option names an
      * architecture.  "" if an option names one, or if the device's architecture is not known. */
     char architecture[DEVICE_ARCHITECTURE_MAX];
-    /* the last compile read a header with a macro that has __FILE__, and the source may use this
-     * macro */
+    /* the result of the last compile may depend on the program's name without containing it */
     bool expands_name;
     bool has_callback; /* a function of the caller may end the compile */
     bool is_incomplete;

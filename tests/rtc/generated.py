@@ -54,6 +54,9 @@ PARTS = (  # declarations, statements, name expressions
     ("#ifdef N\n__device__ int defined{n} = N;\n#endif", "", []),
     ("#ifdef HERE\n__device__ const char *here{n} = HERE;\n#endif", "", []),
     ("#ifdef WHERE\n__device__ int size{n} = sizeof(WHERE);\n#endif", "", []),
+    ("#define JOIN{n}(a, b) a##b", "x[i] += sizeof(JOIN{n}(__FI, LE__));", []),
+    ("", "x[i] += sizeof(__BASE_FILE__);", []),
+    ("#ifdef PLACE\n__device__ int place{n} = sizeof(PLACE);\n#endif", "", []),
     ("#warning number {n}", "", []))
 TIME = "const char *seconds{n}() {{ return __TIME__; }}"
 ERRORS = ("#error number {n}", "int broken{n} = undeclared;", "void f{n}( {{",
@@ -89,7 +92,9 @@ HEADER_TEXTS = (
     "#define FROM_HEADER {n}\n", "__device__ inline int h{n}() {{ return {n}; }}\n",
     "static __device__ int in_header{n};\n", "#warning in a header {n}\n",
     "__device__ const char *header{n} = __FILE__;\n", "#pragma once\nstruct s{n} {{ int a; }};\n",
-    "#define WHERE __FILE__\n__device__ int line{n} = __LINE__;\n")
+    "#define WHERE __FILE__\n__device__ int line{n} = __LINE__;\n",
+    "#define PLACE WHERE\n", "__device__ int main_file{n} = sizeof(__BASE_FILE__);\n",
+    "#define CALL{n}(c) ((c) ? 0 : sizeof(__builtin_FILE()))\n")
 TIME_HEADER = "#define CLOCK __TIME__\n__device__ const char *at{n}() {{ return CLOCK; }}\n"
 
 

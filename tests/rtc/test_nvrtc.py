@@ -4,7 +4,8 @@ or a fake one imitates them."""
 import pytest
 
 from conftest import wait_until
-from test_rtc import NVRTC, daemon, is_old, job  # noqa: F401 (fixtures)
+from test_files import is_old
+from test_rtc import NVRTC, daemon, job  # noqa: F401 (fixtures)
 
 pytestmark = pytest.mark.skipif(not NVRTC.exists(), reason=f"{NVRTC} is not here")
 

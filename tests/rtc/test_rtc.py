@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -151,227 +150,6 @@ def test_a_name_matters_if_it_reaches_the_output_through_an_option(job):
         assert job.check("--name", name, "--option", "-lineinfo", SOURCE) == (1, 0)
 
 
-# ---- files ----
-
-INCLUDES = '#include "a.h"\\nint x;'
-
-
-def age(path):
-    """Makes a file old, because a file that is newer than the beginning of a compile is not
-    trusted."""
-    os.utime(path, (1, 1))
-
-
-@pytest.fixture
-def headers(job):
-    for name in "first", "second":
-        (job.directory / name).mkdir()
-    (job.directory / "second/a.h").write_text("int old;\n")
-    options = [part for name in ("first", "second")
-               for part in ("--option", f"-I{job.directory}/{name}")]
-    wait_until("the clock to pass the header's time", lambda: is_old(job.directory / "second/a.h"))
-    return options
-
-
-def is_old(path):
-    """Returns whether the clock that the kernel uses for files' times has moved since |path|
-    changed."""
-    return time.clock_gettime_ns(5) > os.stat(path).st_ctime_ns  # CLOCK_REALTIME_COARSE
-
-
-@pytest.mark.parametrize("function", ["fork", "vfork", "posix_spawn", "posix_spawnp", "system",
-                                      "popen"])
-def test_a_compile_that_starts_a_process_is_not_stored(job, function):
-    """The process may read files, which libkiln-rtc cannot record."""
-    assert job.check(f"#start {function}\\nint x;") == (1, 1)
-    assert "it starts a process, whose files are not seen" in job.said
-
-
-def test_files_that_are_the_same_answer(job, headers):
-    assert job.check(*headers, INCLUDES) == (1, 0)
-
-
-def test_a_header_that_changes_while_a_process_runs_is_read_again(job, headers):
-    header = job.directory / "second/a.h"
-    source = INCLUDES.replace("\\n", "\n").encode()
-    script = job.directory / "compile.py"
-    script.write_text(f"""
-import ctypes, os, pathlib, time
-library = ctypes.CDLL({str(FAKE)!r})
-options = (ctypes.c_char_p * 1)(b"-I{header.parent}")
-def compile(source):
-    program = ctypes.c_void_p()
-    library.nvrtcCreateProgram(ctypes.byref(program), source, None, 0, None, None)
-    assert library.nvrtcCompileProgram(program, 1, options) == 0
-compile({source!r} + b"// 1")
-compile({source!r} + b"// 2")
-header = pathlib.Path({str(header)!r})
-header.write_text("int new;")
-while time.clock_gettime_ns(5) <= header.stat().st_ctime_ns:
-    time.sleep(0.001)
-compile({source!r} + b"// 3")
-""")
-    subprocess.run([sys.executable, script], env=job.environment, timeout=WAIT_MAX_S, check=True,
-                   cwd=job.directory)
-    assert job.compiles() == 3
-    arguments = ["--option", f"-I{header.parent}", INCLUDES + "// 3"]
-    assert job.check(*arguments) == (0, 0)
-    header.write_text("int old;")
-    wait_until("the clock to pass the header's time", lambda: is_old(header))
-    assert job.check(*arguments) == (1, 0)
-
-
-def test_a_header_that_changed_is_a_miss(job, headers):
-    assert job.check(*headers, INCLUDES) == (1, 0)
-    header = job.directory / "second/a.h"
-    header.write_text("int new;\n")
-    wait_until("the clock to pass the header's time", lambda: is_old(header))
-    assert job.check(*headers, INCLUDES) == (1, 0)
-    header.write_text("int old;\n")  # the result of the first compile is still stored
-    assert job.check(*headers, INCLUDES) == (0, 0)
-
-
-def test_a_header_that_was_only_touched_is_a_hit(job, headers):
-    assert job.check(*headers, INCLUDES) == (1, 0)
-    os.utime(job.directory / "second/a.h", (5, 5))
-    assert job.check(*headers, INCLUDES) == (0, 0)
-
-
-def test_a_header_that_appears_earlier_in_the_path_is_a_miss(job, headers):
-    assert job.check(*headers, INCLUDES) == (1, 0)
-    header = job.directory / "first/a.h"
-    header.write_text("int earlier;\n")
-    wait_until("the clock to pass the header's time", lambda: is_old(header))
-    assert job.check(*headers, INCLUDES) == (1, 0)
-
-
-def test_each_of_many_files_is_checked(job, headers):
-    """For one kernel, CuPy's headers are 116 files, and NVRTC looks for 198 more in vain."""
-    for i in range(116):
-        (job.directory / f"second/h{i}.h").write_text(f"int h{i};\n")
-    wait_until("the clock to pass the headers' times",
-               lambda: is_old(job.directory / "second/h115.h"))
-    source = "".join(f'#include "h{i}.h"\\n' for i in range(116))
-    assert job.check(*headers, source) == (1, 0)
-    for path in "second/h115.h", "first/h57.h", "h0.h":
-        header = job.directory / path
-        header.write_text("int changed;\n")
-        wait_until("the clock to pass the header's time", lambda: is_old(header))
-        assert job.check(*headers, source) == (1, 0), path
-
-
-def test_a_header_that_is_missing_beside_the_program_may_be_missing_elsewhere(job, headers):
-    names = [job.directory / random / "k.cu" for random in ("a1b2", "c3d4")]
-    for name in names:
-        name.parent.mkdir()
-    assert job.check(*headers, "--name", names[0], INCLUDES) == (1, 0)
-    assert job.check(*headers, "--name", names[1], INCLUDES) == (0, 0)
-    header = names[1].with_name("a.h")
-    header.write_text("int beside;\n")
-    wait_until("the clock to pass the header's time", lambda: is_old(header))
-    assert job.check(*headers, "--name", names[1], INCLUDES) == (1, 0)
-    assert job.check(*headers, "--name", names[0], INCLUDES) == (0, 0)
-
-
-def test_a_header_is_not_missed_where_an_option_names_the_programs_directory(job, headers):
-    for random in "a1b2", "c3d4":
-        (job.directory / random).mkdir()
-    option = f"-I{job.directory}/a1b2"
-    arguments = ["--option", option, *headers, INCLUDES]
-    assert job.check("--name", job.directory / "a1b2/k.cu", *arguments) == (1, 0)
-    header = job.directory / "a1b2/a.h"
-    header.write_text("int beside;\n")
-    wait_until("the clock to pass the header's time", lambda: is_old(header))
-    assert job.check("--name", job.directory / "c3d4/k.cu", *arguments) == (1, 0)
-
-
-@pytest.mark.parametrize("line, compiles", [
-    ("#if defined(N)\n#define in __BASE_FILE__\n#endif\n", 0),
-    ("// We define x elsewhere, from __BASE_FILE__.\n", 0), ("#  define x __BASE_FILE__\n", 1)])
-def test_a_name_matters_if_the_source_uses_a_macro_with_it(job, headers, line, compiles):
-    header = job.directory / "second/a.h"
-    header.write_text(line)
-    wait_until("the clock to pass the header's time", lambda: is_old(header))
-    for name in "/tmp/a1b2/k.cu", "/tmp/c3d4/k.cu":
-        job.compiles()
-        job.run(*headers, "--name", name, INCLUDES)
-    assert job.compiles() == compiles
-
-
-@pytest.fixture
-def places(job):
-    """Each of the two directories contains a different file inc/a.h."""
-    places = [job.directory / name for name in ("here", "there")]
-    for place in places:
-        (place / "inc").mkdir(parents=True)
-        header = place / "inc/a.h"
-        header.write_text(f"int of_{place.name};\n")
-    wait_until("the clock to pass the header's time", lambda: is_old(header))
-    return places
-
-
-RELATIVE = ["--option", "-Iinc", INCLUDES]
-
-
-@pytest.mark.parametrize("name", [[], ["--name", "/tmp/a1b2/k.cu"]])
-def test_a_relative_path_is_that_of_the_current_directory(job, places, name):
-    for compiles in 1, 0:
-        for place in places:
-            assert job.check(*name, *RELATIVE, cwd=place) == (compiles, 0)
-
-
-def test_the_same_header_in_another_directory_answers(job, places):
-    for place in places:
-        (place / "inc/a.h").write_text("int same;\n")
-    (places[1] / "earlier").mkdir()
-    header = places[1] / "earlier/a.h"
-    arguments = ["--name", "/tmp/a1b2/k.cu", "--option", "-Iearlier", *RELATIVE]
-    wait_until("the clock to pass the header's time", lambda: is_old(places[1] / "inc/a.h"))
-    assert job.check(*arguments, cwd=places[0]) == (1, 0)
-    assert job.check(*arguments, cwd=places[1]) == (0, 0)
-    header.write_text("int other;\n")
-    wait_until("the clock to pass the header's time", lambda: is_old(header))
-    assert job.check(*arguments, cwd=places[1]) == (1, 0)
-    assert job.check(*arguments, cwd=places[0]) == (0, 0)
-
-
-@pytest.mark.parametrize("function", ["__xstat", "__xstat64", "__lxstat", "__lxstat64",
-                                      "__fxstatat", "__fxstatat64", "__open_2", "__open64_2",
-                                      "__openat_2", "__openat64_2"])
-def test_functions_of_an_older_glibc_and_of_fortified_code_are_noted(job, function):
-    missing = job.directory / "missing"
-    source = f"#look {missing}\\n#look {job.directory}\\nint x;"
-    options = {"environment": {"FAKE_NVRTC_LOOKS": function}}
-    assert job.check(source, **options) == (1, 0)
-    missing.touch()
-    wait_until("the clock to pass the file's time", lambda: is_old(missing))
-    assert job.check(source, **options) == (1, 0)
-
-
-@pytest.mark.parametrize("call, compiles_again", [("chdir", 1), ("syscall_chdir", 0)])
-def test_a_compile_during_which_the_directory_changes_is_not_stored(job, places, call,
-                                                                    compiles_again):
-    """A call of chdir counts as a change even if the directory stays the same."""
-    arguments = ["--name", "/tmp/a1b2/k.cu", "--option", "-Iinc",
-                 INCLUDES + f"\\n#{call} {places[1]}"]
-    assert job.check(*arguments, cwd=places[0]) == (1, 1)
-    assert "current directory changed" in job.said
-    assert job.check(*arguments, cwd=places[1]) == (1, compiles_again)
-
-
-def test_a_compile_during_which_the_directory_changes_and_changes_back_is_not_stored(job, places):
-    source = f"#chdir {places[1]}\\n{INCLUDES}\\n#chdir {places[0]}"
-    arguments = ["--name", "/tmp/a1b2/k.cu", "--option", "-Iinc", source]
-    assert job.check(*arguments, cwd=places[0]) == (1, 1)
-    assert "current directory changed" in job.said
-
-
-def test_a_header_in_memory_is_read_from_no_file(job, headers):
-    assert job.check(*headers, "--header", "a.h=int m;", INCLUDES) == (1, 0)
-    (job.directory / "first/a.h").write_text("int earlier;\n")
-    assert job.check(*headers, "--header", "a.h=int m;", INCLUDES) == (0, 0)
-
-
 # ---- what is not answered ----
 
 @pytest.mark.parametrize("option", ["-time=t.txt", "--create-pch=p", "--fdevice-time-trace=t",
@@ -379,18 +157,6 @@ def test_a_header_in_memory_is_read_from_no_file(job, headers):
 def test_options_with_side_effects_are_forwarded(job, option):
     assert job.check("--option", option, SOURCE) == (1, 1)
     assert "side effects" in job.said
-
-
-@pytest.mark.skipif(not shutil.which("gcc"), reason="gcc is not installed")
-def test_a_program_with_address_sanitizer_needs_an_option(job):
-    program = job.directory / "program"
-    source = "#include <fcntl.h>\nint main(void) { return open(\"/dev/null\", O_RDONLY) < 0; }"
-    subprocess.run(["gcc", "-fsanitize=address", "-x", "c", "-", "-o", program], text=True,
-                   input=source, check=True, timeout=WAIT_MAX_S)
-    done = kilnctl_run(job, "--", program, ASAN_OPTIONS="detect_leaks=0")
-    assert "ASan runtime does not come first" in done.stderr
-    options = "detect_leaks=0:verify_asan_link_order=0"
-    assert kilnctl_run(job, "--", program, ASAN_OPTIONS=options).returncode == 0
 
 
 def test_errors_are_the_compilers_own(job):
@@ -415,16 +181,6 @@ def test_the_devices_that_a_process_sees_do_not_matter(job):
 def test_options_of_the_environment_are_forwarded(job, name):
     assert job.check(SOURCE, environment={name: "-lineinfo"}) == (1, 1)
     assert "environment variable adds options" in job.said
-
-
-@pytest.mark.parametrize("line", ["int seconds = sizeof(__TIME__);\n",
-                                  "#define C(a, b) a##b\nint seconds = sizeof(C(__TI, ME__));\n"])
-def test_a_header_with_the_time_is_not_stored(job, headers, line):
-    header = job.directory / "second/a.h"
-    header.write_text(line)
-    wait_until("the clock to pass the header's time", lambda: is_old(header))
-    assert job.check(*headers, INCLUDES) == (1, 1)
-    assert "contains the time" in job.said
 
 
 @pytest.mark.parametrize("source", [
@@ -521,20 +277,6 @@ def test_kilnctl_runs_a_program_with_the_library(job):
 
 
 def test_a_program_fails_under_kilnctl_even_if_the_ends_of_children_are_ignored(job):
-def test_a_process_waits_no_longer_than_it_may(job):
-    """The second process does not wait for its second compile, either."""
-    others = [SOURCE + "2", SOURCE + "3"]
-    with subprocess.Popen(job.command(others[0]), env=dict(job.environment, FAKE_NVRTC_MS="60000"),
-                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as first:
-        wait_until("the first compile", lambda: job.log.exists())
-        before = waits(job)
-        job.run(*others, others[0], environment={"KILN_RTC_WAIT": "1"})
-        assert waits(job) == before + 1
-        assert job.said.count("another process still compiles it") == 2
-        assert job.said.count("compiled here and stored") == 1
-        first.kill()
-
-
     """The kernel then forgets how they ended."""
     done = subprocess.run([BUILD / "bin/kilnctl", "run", "--explain", "--", "false"],
                           env=job.environment, stderr=subprocess.DEVNULL, timeout=WAIT_MAX_S,
@@ -639,6 +381,18 @@ def test_kilnctl_ends_as_the_program_does(job):
     assert "/nonexistent/program" in done.stderr
 
 
+@pytest.mark.skipif(not shutil.which("gcc"), reason="gcc is not installed")
+def test_a_program_with_address_sanitizer_needs_an_option(job):
+    program = job.directory / "program"
+    source = "#include <fcntl.h>\nint main(void) { return open(\"/dev/null\", O_RDONLY) < 0; }"
+    subprocess.run(["gcc", "-fsanitize=address", "-x", "c", "-", "-o", program], text=True,
+                   input=source, check=True, timeout=WAIT_MAX_S)
+    done = kilnctl_run(job, "--", program, ASAN_OPTIONS="detect_leaks=0")
+    assert "ASan runtime does not come first" in done.stderr
+    options = "detect_leaks=0:verify_asan_link_order=0"
+    assert kilnctl_run(job, "--", program, ASAN_OPTIONS=options).returncode == 0
+
+
 def test_kilnctl_names_the_library_that_is_missing(job):
     done = kilnctl_run(job, "--", "true", KILN_RTC_LIBRARY="/nonexistent/library.so")
     assert done.returncode != 0
@@ -723,6 +477,20 @@ def test_nobody_waits_for_a_result_that_cannot_be_stored(job):
         assert waits(job) == before
         first.communicate("\n", timeout=WAIT_MAX_S)
     assert job.compiles() == 2
+
+
+def test_a_process_waits_no_longer_than_it_may(job):
+    """The second process does not wait for its second compile, either."""
+    others = [SOURCE + "2", SOURCE + "3"]
+    with subprocess.Popen(job.command(others[0]), env=dict(job.environment, FAKE_NVRTC_MS="60000"),
+                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as first:
+        wait_until("the first compile", lambda: job.log.exists())
+        before = waits(job)
+        job.run(*others, others[0], environment={"KILN_RTC_WAIT": "1"})
+        assert waits(job) == before + 1
+        assert job.said.count("another process still compiles it") == 2
+        assert job.said.count("compiled here and stored") == 1
+        first.kill()
 
 
 def test_a_killed_process_passes_its_compile_on(job):
