@@ -8,6 +8,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -80,6 +81,67 @@ class Script(unittest.TestCase):
             status, text = self.run_script(word)
             self.assertEqual(status, 2, text)
             self.assertIn(why, text)
+
+
+FAKE = """#!/bin/sh
+case ${0##*/} in
+kiln-driver) echo '{"devices": [{"name": "cuda:0"}]}' ;;
+kilnd) exec sleep 600 ;;
+esac
+"""
+# Replaces the programs of part torch. Each ends with the status that the variable of its name has.
+PYTHON = f"""#!/bin/sh
+case $1 in
+tests/gpu/torch_*) name=${{1##*/torch_}} name=${{name%.py}} ;;
+-c) case $2 in *kiln.torch*) name=language ;; esac ;;
+esac
+[ -n "$name" ] || exec {sys.executable} "$@"
+echo "ran $name for '$KILN_TORCH_OPERATOR' with $(ls -A "$XDG_CACHE_HOME" | wc -l) files"
+eval "exit \\${{$name:-0}}"
+"""
+
+
+class Torch(unittest.TestCase):
+    """Tests part torch with fake programs."""
+
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory(prefix="kiln-test-gpu-")
+        self.addCleanup(directory.cleanup)
+        self.directory = pathlib.Path(directory.name)
+        for name in ("packed/bin", "packed/lib", "path"):
+            (self.directory / name).mkdir(parents=True)
+        for name in ("kilnd", "kilnctl", "kiln-driver", "kiln-compiler"):
+            self.add(self.directory / "packed/bin" / name, FAKE)
+        self.add(self.directory / "path/python3", PYTHON)
+
+    def add(self, path, text):
+        path.write_text(text)
+        path.chmod(0o755)
+
+    def run_part(self, **statuses):
+        done = subprocess.run(
+            [SOURCE / "scripts/test-gpu", "--packed", self.directory / "packed", "--results",
+             self.directory / "results", "--torch-tests", "/dev/null", "torch"], text=True,
+            capture_output=True, env=os.environ | statuses | {
+                "PATH": f"{self.directory}/path:{os.environ['PATH']}"})
+        return done.returncode, done.stdout + done.stderr
+
+    def test_each_step_has_a_verdict_and_what_passed_is_not_repeated(self):
+        status, text = self.run_part(ddp="77", step="1")
+        self.assertEqual(status, 1, text)
+        for line in ("language: passed", "layers: passed", "gradients: passed", "training: FAILED",
+                     "two_gpus: skipped", "own_tests: passed"):
+            self.assertIn(f"torch: {line}\n", text)
+        self.assertEqual(text.count("for 'c' with 0 files"), 6)
+        status, text = self.run_part()
+        self.assertEqual(status, 0, text)
+        self.assertEqual(text.count("passed before"), 4)
+        self.assertEqual(text.count("for 'c' with 0 files"), 2)
+
+    def test_other_operators_than_those_wanted_end_the_part(self):
+        status, text = self.run_part(language="1")
+        self.assertEqual(status, 1, text)
+        self.assertNotIn("layers", text)
 
 
 class Pack(unittest.TestCase):

@@ -29,6 +29,7 @@ stochastic depth then drops other parts.
   --curves N       compares only the losses of N steps: with kiln, without, and without and with
                    other initial weights. Each step has other images, and their labels can be learnt
   --seconds S      begins no new row after S seconds (600)
+  --limit R        a row fails if a step with kiln takes more than R times as long as without
   --lines FILE     writes the problems of the networks to FILE, for kiln-driver
   --report         prints what runs where, for each row
 
@@ -303,6 +304,15 @@ def each_row(torch, kiln, options, measure):
     return status, made
 
 
+def too_slow(rows, limit):
+    """Prints the rows above the limit, and returns whether there is one."""
+    slow = [(*row[:2], row[2]["kiln"] / row[2]["plain"]) for row in rows
+            if limit and row[2]["kiln"] > limit * row[2]["plain"]]
+    for name, kind, ratio in slow:
+        print(f"FAILED: {name} {kind} takes {ratio:.3f} times as long, more than {limit}")
+    return bool(slow)
+
+
 def print_all(rows, options):
     if rows:
         mean = statistics.geometric_mean
@@ -331,6 +341,7 @@ def parse():
     parser.add_argument("--prepare", action="store_true")
     parser.add_argument("--curves", type=int)
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--limit", type=float)
     parser.add_argument("--lines")
     parser.add_argument("--report", action="store_true")
     return parser.parse_args()
@@ -358,7 +369,7 @@ def main():
     print(kiln.torch.report().splitlines()[1].strip(), file=sys.stderr)  # in C or Python
     status, rows = each_row(torch, kiln, options, measure_row)
     print_all(rows, options)
-    return status
+    return 1 if too_slow(rows, options.limit) else status
 
 
 if __name__ == "__main__":
