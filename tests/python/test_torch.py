@@ -20,7 +20,7 @@ import kiln  # noqa: E402
 import kiln.torch  # noqa: E402
 from conftest import SOURCE, join  # noqa: E402
 from kiln import Direction, Layout  # noqa: E402
-from kiln.torch import _choice, _native, _operators  # noqa: E402
+from kiln.torch import _choice, _native, _operators, _prepare, _tensors  # noqa: E402
 from kiln.torch._choice import State, TRIALS_MAX  # noqa: E402
 from kiln.torch._operators import Operators  # noqa: E402
 
@@ -196,6 +196,7 @@ def fake(request, monkeypatch):
     monkeypatch.setattr(_operators, "RECALL_WAIT_S", 0.01)
     operators._recall_wait_s = 0.01
     operators.choices.clear()
+    operators.outputs.clear()
     operators.gradients.clear()
     operators.errors.clear()
     if request.param == "C":
@@ -382,7 +383,7 @@ def test_what_is_decided_does_not_pass_through_python(fake, x, w, monkeypatch):
     in_c(fake)
     learn(fake, simple, x, w)
     step(simple, x, w)
-    monkeypatch.setattr(fake.operators, "_find", lambda *rest: 1 // 0)
+    monkeypatch.setattr(fake.operators, "_output", lambda *rest: 1 // 0)
     monkeypatch.setattr(fake.operators, "_gradients", lambda *rest: 1 // 0)
     step(simple, x, w)
     for choice in fake.operators.choices.values():
@@ -643,7 +644,7 @@ def test_results_that_are_zero_or_not_finite_are_compared_on_random_operands(fak
 
 def test_random_operands_leave_the_jobs_random_numbers_alone(x, w):
     before = torch.get_rng_state()
-    for made, tensor in zip(_choice._random_like((x, w)), (x, w)):
+    for made, tensor in zip(_tensors.random_like((x, w)), (x, w)):
         assert made.shape == tensor.shape and made.stride() == tensor.stride()
     assert torch.equal(torch.get_rng_state(), before)
 
@@ -711,6 +712,7 @@ def test_memory_that_is_always_misaligned_is_pytorchs_from_the_first_call(fake, 
 
 def begin_another_process(fake, answers_at_once=True):
     fake.operators.choices.clear()
+    fake.operators.outputs.clear()
     fake.operators.gradients.clear()
     if fake.operators._native is not None:
         fake.operators.stop()
@@ -1173,6 +1175,57 @@ def test_a_prepared_step_requests_no_plan(fake, images, form, kind):
     assert fake.loads == 11 and fake.states() == {State.PLANNED}
     train(model, images)
     assert fake.batches == [11] and fake.loads == 11 and fake.states() == {State.KILN}
+
+
+class Squeeze(torch.nn.Module):
+    """Layers with images of one pixel, the strides of which have no meaning, and a gradient whose
+    strides differ from those of the normalized input."""
+
+    def __init__(self):
+        super().__init__()
+        nn = torch.nn
+        self.first = nn.Sequential(nn.Conv2d(3, 32, 3, padding=1), nn.SiLU())
+        self.scale = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Conv2d(32, 8, 1), nn.SiLU(),
+                                   nn.Conv2d(8, 32, 1), nn.Sigmoid())
+        self.last = nn.Sequential(nn.Conv2d(32, 4, 1), nn.BatchNorm2d(4), nn.SiLU(),
+                                  nn.AdaptiveAvgPool2d(1), nn.Flatten())
+
+    def forward(self, x):
+        x = self.first(x)
+        return self.last(self.scale(x) * x)
+
+
+def test_for_images_of_one_pixel_a_prepared_step_requests_no_plan(fake, images):
+    model, images = Squeeze().to(memory_format=LAST), images.contiguous(memory_format=LAST)
+    count = kiln.torch.prepare(model, images)
+    assert count == 11 and fake.answer() == count
+    train(model, images)
+    assert fake.batches == [count] and fake.states() == {State.KILN}, fake.reasons()
+
+
+@pytest.mark.parametrize("form", [torch.contiguous_format, LAST], ids=["first", "last"])
+def test_results_have_pytorchs_strides_if_prepare_assumed_others(fake, x, w, form, monkeypatch):
+    model = torch.nn.Conv2d(8, 4, 3, padding=1, bias=False).to(memory_format=form)
+    x = x.contiguous(memory_format=form)
+
+    def run(x):
+        return step(lambda x, w: F.conv2d(x, w, padding=1), x, model.weight)
+
+    with without_kiln(fake):
+        wanted = run(x)
+    other = LAST if form is torch.contiguous_format else torch.contiguous_format
+    monkeypatch.setattr(_prepare, "_new", lambda shape, x, w: x.new_empty(shape).to(
+        memory_format=other))
+    assert kiln.torch.prepare(model, x) == 2
+    fake.answer()
+    for _ in range(3):
+        made = run(x)
+        fake.answer()
+    used = {choice.state for choice in fake.operators.choices.values() if choice.original_calls}
+    assert used == {State.KILN} and fake.launches > 0
+    assert [t.stride() for t in made] == [t.stride() for t in wanted]
+    for one, two in zip(made, wanted):
+        torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-4)
 
 
 def test_to_prepare_twice_requests_once(fake, images):

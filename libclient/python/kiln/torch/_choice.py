@@ -14,6 +14,7 @@ from ..errors import InvalidError
 from ..problem import Problem
 from ._native import NativeChoice, Work
 from ._records import Record
+from ._tensors import (layout_of, memory_format, norm_of, random_like, without_memory)
 from ._translate import Geometry, Tensors, direction_of, problem_of
 
 FASTER = 0.97  # kiln is chosen if its time is at most this part of PyTorch's time
@@ -240,6 +241,8 @@ class Choice:
                 if slower:  # the plan came late, so the original has searched already
                     self.settle(slower)
                     return
+                if made.stride() != self._strides and not self._corrects(made, operands):
+                    return
                 self._load()
                 # Compares without the bias, because a large bias would hide that the sums differ.
                 if self._agrees(operands, reference):
@@ -251,6 +254,17 @@ class Choice:
 
     # ---- planning ----
 
+    def _corrects(self, made: torch.Tensor, operands: Tuple[torch.Tensor, torch.Tensor]) -> bool:
+        """Describes the result with the strides that it has, where prepare() assumed others.
+        Returns False if that makes another problem, whose plan is then requested."""
+        assumed = self.problem
+        self._describe(layout_of([made, *operands]), tuple(made.shape), made.stride(), operands)
+        if self.problem == assumed:
+            return True
+        self._plan = self._run = self._space_like = None
+        self._accelerator.ask(self._index, [self._request()])
+        return False
+
     def _sizes(self, shape: Tuple[int, ...],
                operands: Tuple[torch.Tensor, torch.Tensor]) -> Tensors:
         shapes = [tuple(operand.shape) for operand in operands]
@@ -261,7 +275,7 @@ class Choice:
         return Tensors(x=input_, w=weight, y=output)
 
     def _ask(self, made: torch.Tensor, operands: Tuple[torch.Tensor, torch.Tensor]) -> None:
-        self._describe(_layout_of([made, *operands]), tuple(made.shape), made.stride(), operands)
+        self._describe(layout_of([made, *operands]), tuple(made.shape), made.stride(), operands)
         self._accelerator.ask(self._index, [self._request()])
 
     def _request(self) -> Request:
@@ -276,7 +290,7 @@ class Choice:
         self._is_prepared = True
         try:
             if self._find_record(operands) is None:
-                self._describe(_layout_of([made, *operands]), tuple(made.shape), made.stride(),
+                self._describe(layout_of([made, *operands]), tuple(made.shape), made.stride(),
                                operands)
             return self._request()
         except Exception as error:
@@ -287,10 +301,10 @@ class Choice:
                   operands: Tuple[torch.Tensor, torch.Tensor]) -> None:
         """Describes the result and the problem."""
         self._layout = layout
-        self._format = _memory_format(layout, len(shape))
+        self._format = memory_format(layout, len(shape))
         self._copies = not all(o.is_contiguous(memory_format=self._format) for o in operands)
         self._shape, self._strides = shape, strides
-        self._like = _without_memory(shape, strides, self._dtype, self._device)
+        self._like = without_memory(shape, strides, self._dtype, self._device)
         self.problem = problem_of(self._direction, self._sizes(shape, operands), self._geometry,
                                   self.kind, layout, self._allow_tf32)
 
@@ -396,7 +410,7 @@ class Choice:
             assert self._plan is not None
             run = self._accelerator.load(self._index, self._plan)
             if run.workspace:
-                self._space_like = _without_memory((run.workspace,), (1,), torch.uint8,
+                self._space_like = without_memory((run.workspace,), (1,), torch.uint8,
                                                    self._device)
             self._run, self.solver = run, run.solver
 
@@ -405,11 +419,11 @@ class Choice:
         """Returns whether kiln's result agrees with that of the original. If the results differ,
         PyTorch keeps the convolution. If they cannot be compared, a later call tries again."""
         wanted = reference(*operands)
-        norm = _norm(wanted)
+        norm = norm_of(wanted)
         if not 0 < norm < math.inf:  # such as gradients that are too small for fp16
-            operands = _random_like(operands)
+            operands = random_like(operands)
             wanted = reference(*operands)
-            norm = _norm(wanted)
+            norm = norm_of(wanted)
         if not 0 < norm < math.inf:
             self._postpone("the results were zero or not finite, so they could not be compared")
             return False
@@ -430,7 +444,7 @@ class Choice:
         part = ELEMENT_TF32 if self._allow_tf32 else ELEMENT[self.kind]
         sizes = wanted.float()
         difference = made.float().sub_(sizes)
-        ratio = _norm(difference) / norm
+        ratio = norm_of(difference) / norm
         if not ratio <= limit:  # a NaN is a difference, too
             return f"the results differ by {ratio:.2g}, more than {limit:g}"
         mean = norm / math.sqrt(wanted.numel())
@@ -465,52 +479,3 @@ def _order_of(direction: Direction, transposed: bool) -> Tuple[int, int, int]:
     if direction is Direction.FORWARD:  # the operands are x and w
         return (0, 1, 2)
     return (2, 1, 0)  # y and w
-
-
-def _layout_of(tensors: List[torch.Tensor]) -> Layout:
-    """Returns the layout of the first tensor that has only one layout. A tensor with one channel or
-    one pixel has both layouts."""
-    for tensor in tensors:
-        first, last = tensor.is_contiguous(), False
-        if tensor.dim() > 3:
-            last = tensor.is_contiguous(memory_format=_memory_format(Layout.CHANNELS_LAST,
-                                                                     tensor.dim()))
-        if first != last:
-            return Layout.CHANNELS_FIRST if first else Layout.CHANNELS_LAST
-        if not first and tensor is tensors[0]:
-            raise ValueError(f"the result's strides are {tensor.stride()}")
-    return Layout.CHANNELS_FIRST
-
-
-def _memory_format(layout: Layout, dimensions: int) -> Any:
-    if layout is Layout.CHANNELS_FIRST or dimensions == 3:
-        return torch.contiguous_format
-    return torch.channels_last if dimensions == 4 else torch.channels_last_3d
-
-
-def _random_like(tensors: Tuple[torch.Tensor, torch.Tensor]) -> Tuple[torch.Tensor, torch.Tensor]:
-    """Returns random tensors of the same sizes and strides. Does not use PyTorch's own generator,
-    because the job's random numbers must be the same as without kiln."""
-    generator = torch.Generator(device=tensors[0].device).manual_seed(0)
-    first, second = (torch.empty_like(t).normal_(generator=generator) for t in tensors)
-    return first, second
-
-
-def _without_memory(shape: Tuple[int, ...], strides: Tuple[int, ...], dtype: torch.dtype,
-                    device: Any) -> torch.Tensor:
-    """Returns a tensor for torch.empty_like(), and frees its memory. On the host, the memory had no
-    pages, because it was not touched. But the host may refuse to reserve so much; the tensor is
-    then on |device|. A tensor of the device "meta" has no memory either, but torch.empty_like() of
-    it runs in Python, from PyTorch 2 on."""
-    try:
-        tensor = torch.empty_strided(shape, strides, dtype=dtype, device="cpu")
-    except RuntimeError:
-        tensor = torch.empty_strided(shape, strides, dtype=dtype, device=device)
-    storage: Any = tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else \
-        tensor.storage()
-    storage.resize_(0)
-    return tensor
-
-
-def _norm(tensor: torch.Tensor) -> float:
-    return float(torch.linalg.vector_norm(tensor, dtype=torch.float32))

@@ -11,6 +11,7 @@ from torch import Tensor
 from ..errors import InvalidError
 from ._choice import Accelerator, Choice, Request, State
 from ._native import ASKED, Native, Unavailable
+from ._tensors import suggests_last
 from ._translate import Geometry
 
 Key = Tuple[Any, ...]
@@ -62,12 +63,21 @@ def _flags() -> Tuple[bool, bool, bool, bool]:
             _get_enabled(), _get_tf32())
 
 
+def _strides_that_count(tensor: Tensor) -> Tuple[int, ...]:
+    """Returns the strides of a tensor, but 0 for each dimension of size 1, whose stride has no
+    meaning. Such strides depend on how the tensor was made, so prepare() cannot know them."""
+    return tuple(0 if size == 1 else stride
+                 for size, stride in zip(tensor.shape, tensor.stride()))
+
+
 def _key(result: str, operands: Tuple[Tensor, Tensor], rest: Tuple[Any, ...],
          device: torch.device, other_device: torch.device, is_aligned: bool) -> Key:
-    """Returns what distinguishes one convolution from all others."""
+    """Returns what distinguishes one convolution from all others. The last element of |rest| is
+    suggests_last(), on which the strides of the result depend."""
     first, second = operands
-    return (result, first.shape, first.stride(), second.shape, second.stride(), first.dtype,
-            second.dtype, rest, _flags(), device, other_device, is_aligned)
+    return (result, first.shape, _strides_that_count(first), second.shape,
+            _strides_that_count(second), first.dtype, second.dtype, rest, _flags(), device,
+            other_device, is_aligned)
 
 
 def _is_misaligned(operand: Tensor) -> bool:
@@ -87,7 +97,10 @@ class Operators:
                  native: Optional[Native] = None) -> None:
         """|native| are the C operators, which run what is decided, and pass on all other calls."""
         self.choices: Dict[Key, Choice] = {}
-        self.gradients: Dict[Key, Gradients] = {}  # saves a backward pass its second look-up
+        # Choices by arguments, all strides included. These keys take less time to make, and a
+        # backward pass needs one look-up only.
+        self.outputs: Dict[Key, Choice] = {}
+        self.gradients: Dict[Key, Gradients] = {}
         self.errors: List[str] = []  # errors of kiln.torch itself; should stay empty
         self._accelerator = accelerator
         self._recall_wait_s = RECALL_WAIT_S  # 0 after the first wait in vain
@@ -200,11 +213,11 @@ class Operators:
             self._accelerator.ask(-1 if device.index is None else device.index, requests)
         return len(found)
 
-    def _ready(self, result: str, operands: Tuple[Tensor, Tensor],
-               rest: Tuple[Any, ...]) -> Optional[Choice]:
+    def _ready(self, result: str, x: Tensor, w: Tensor, operands: Tuple[Tensor, Tensor],
+               rest: Key) -> Optional[Choice]:
         """Like _find, but never fails. After an error, returns None, and the original runs."""
         try:
-            return self._find(result, operands, rest)
+            return self._find(result, operands, (*rest, suggests_last(x, w)))
         except Exception as error:
             self._note(error)
             return None
@@ -236,7 +249,7 @@ class Operators:
                     output_padding: Sequence[int], groups: int) -> Tensor:
         rest = (tuple(stride), tuple(padding), tuple(dilation), transposed, tuple(output_padding),
                 groups, None if bias is None else (bias.dtype, bias.shape))
-        choice = self._ready("output", (x, w), rest)
+        choice = self._output(x, w, rest)
         self._tell_native((choice,), (True,))
         if choice is not None and (choice.state is KILN or _postpones(choice)):
             made = self._compute(choice, x, w, bias)
@@ -285,6 +298,21 @@ class Operators:
                                  partial(choice.compute, *operands), one)
         return dx if dx is not None else made[0], dw if dw is not None else made[1], made[2]
 
+    def _output(self, x: Tensor, w: Tensor, rest: Key) -> Optional[Choice]:
+        """Finds the choice of an output. Never fails."""
+        try:
+            key = (x.shape, x.stride(), w.shape, w.stride(), x.dtype, w.dtype, rest, _flags(),
+                   x.device, w.device, (x.data_ptr() | w.data_ptr()) % ALIGNMENT == 0)
+            found = self.outputs.get(key)
+        except Exception as error:
+            self._note(error)
+            return None
+        if found is None:
+            found = self._ready("output", x, w, (x, w), rest)
+            if found is not None:
+                self.outputs[key] = found
+        return found
+
     def _gradients(self, dy: Tensor, x: Tensor, w: Tensor, rest: Key,
                    mask: Sequence[bool]) -> Gradients:
         """Finds the choices of both gradients by one look-up. Never fails."""
@@ -299,8 +327,8 @@ class Operators:
             return None, None
         if found is None:
             rest = (*rest, x.shape, w.shape)
-            of_x = self._ready("input", (dy, w), rest) if mask[0] else None
-            of_w = self._ready("weight", (dy, x), rest) if mask[1] else None
+            of_x = self._ready("input", x, w, (dy, w), rest) if mask[0] else None
+            of_w = self._ready("weight", x, w, (dy, x), rest) if mask[1] else None
             found = of_x, of_w
             if (of_x or of_w) and (of_x or not mask[0]) and (of_w or not mask[1]):
                 self.gradients[key] = found

@@ -10,6 +10,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
+from ..enums import Layout
+from ._tensors import memory_format, suggests_last
 from ._translate import rest_of
 
 Arguments = Tuple[Any, ...]
@@ -44,7 +46,11 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
             return _new(_output_shape(*arguments[:2], *arguments[3:9]), *arguments[:2])
         if function.name() == "aten::_assert_tensor_metadata":  # of torch.export; names the GPU
             return None
-        return function(*arguments, **(options or {}))
+        made = function(*arguments, **(options or {}))
+        if function is torch.ops.aten.native_batch_norm_backward.default and made[0] is not None:
+            # On a GPU, this gradient has the strides of the input, not of the output's gradient.
+            return (torch.empty_like(arguments[1]), *made[1:])
+        return made
 
     def _cast(self, tensor: torch.Tensor) -> torch.Tensor:
         if self._autocast is None or tensor.dtype != torch.float32:
@@ -61,13 +67,13 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
                  *rest: Any) -> torch.Tensor:
         of_bias = None if bias is None else (self._cast(bias).dtype, bias.shape)
         made = _new(_output_shape(x, w, *rest), x, w)
-        self._note("output", (x, w), made, (*rest_of(*rest), of_bias))
+        self._note("output", (x, w), made, (*rest_of(*rest), of_bias, suggests_last(x, w)))
         return made
 
     def _backward(self, dy: torch.Tensor, x: torch.Tensor, w: torch.Tensor,
                   bias_sizes: Optional[Sequence[int]], *others: Any) -> Any:
         *rest, mask = others
-        key = (*rest_of(*rest), x.shape, w.shape)
+        key = (*rest_of(*rest), x.shape, w.shape, suggests_last(x, w))
         made: List[Optional[torch.Tensor]] = [None, None, None]
         for i, (result, like, operand) in enumerate((("input", x, w), ("weight", w, x))):
             if mask[i]:
@@ -80,12 +86,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
 
 def _new(shape: Sequence[int], x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     """Makes a tensor in the layout that cuDNN's convolutions give to all results."""
-    made = x.new_empty(shape)
-    forms = {torch._prims_common.suggest_memory_format(t) for t in (x, w)} if x.dim() > 3 else ()
-    for form in (torch.channels_last, torch.channels_last_3d):
-        if form in forms:
-            return made.to(memory_format=form)
-    return made
+    layout = Layout.CHANNELS_LAST if suggests_last(x, w) else Layout.CHANNELS_FIRST
+    return x.new_empty(shape).to(memory_format=memory_format(layout, x.dim()))
 
 
 def _output_shape(x: torch.Tensor, w: torch.Tensor, stride: Sequence[int], padding: Sequence[int],
