@@ -210,18 +210,44 @@ void call_make_key(struct call *call)
 
 /* ---- memory ---- */
 
+struct shape {
+    int32_t type;
+    int64_t dims;
+    const int64_t *sizes, *strides;
+};
+
+/* Makes a tensor on the device of |like|. */
+static bool make_tensor(const struct pytorch *torch, tensor_handle like, const struct shape *shape,
+                        tensor_handle *ret_made)
+{
+    int32_t device_type, device_index;
+    return !torch->device_type(like, &device_type) && !torch->device_index(like, &device_index) &&
+           !torch->empty(shape->dims, shape->sizes, shape->strides, shape->type, device_type,
+                         device_index, ret_made);
+}
+
 bool call_allocate(const struct call *call, const struct kiln_torch_work *work,
                    tensor_handle *ret_made, tensor_handle *ret_workspace)
 {
     const struct pytorch *torch = &call->operators->torch;
-    int32_t type, device_type, device_index;
+    tensor_handle like = call->tensors[0];
     const int64_t bytes = (int64_t)work->workspace, step = 1;
-    if (torch->type(call->tensors[0], &type) ||
-        torch->device_type(call->tensors[0], &device_type) ||
-        torch->device_index(call->tensors[0], &device_index) ||
-        torch->empty(work->dims, work->sizes, work->strides, type, device_type, device_index,
-                     ret_made))
+    struct shape shape = { 0, work->dims, work->sizes, work->strides };
+    if (torch->type(like, &shape.type) || !make_tensor(torch, like, &shape, ret_made))
         return false;
-    return !bytes || !torch->empty(1, &bytes, &step, torch->uint8(), device_type, device_index,
-                                   ret_workspace);
+    const struct shape space = { torch->uint8(), 1, &bytes, &step };
+    return !bytes || make_tensor(torch, like, &space, ret_workspace);
+}
+
+bool call_copy(const struct call *call, tensor_handle tensor, const int64_t *strides,
+               tensor_handle *ret_copy)
+{
+    const struct pytorch *torch = &call->operators->torch;
+    struct shape shape = { .strides = strides };
+    int64_t *sizes;
+    if (torch->type(tensor, &shape.type) || torch->dims(tensor, &shape.dims) ||
+        torch->sizes(tensor, &sizes))
+        return false;
+    shape.sizes = sizes;
+    return make_tensor(torch, tensor, &shape, ret_copy) && !torch->copy(*ret_copy, tensor, 0);
 }

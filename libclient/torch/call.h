@@ -62,4 +62,8 @@ void call_end(struct call *call);
 bool call_allocate(const struct call *call, const struct kiln_torch_work *work,
                    tensor_handle *ret_made, tensor_handle *ret_workspace);
 
+/* Copies a tensor to new memory with other strides. */
+bool call_copy(const struct call *call, tensor_handle tensor, const int64_t *strides,
+               tensor_handle *ret_copy);
+
 #endif

@@ -40,15 +40,16 @@ static bool is_valid(struct kiln_torch_choice *choice, const void *stream)
 
 struct memory {
     const struct pytorch *torch;
-    tensor_handle made, workspace;
+    tensor_handle made, workspace, copies[2];
 };
 
 static void release_memory(struct memory *memory)
 {
-    if (memory->made)
-        (void)memory->torch->tensor_delete(memory->made);
-    if (memory->workspace)
-        (void)memory->torch->tensor_delete(memory->workspace);
+    const tensor_handle all[] = { memory->made, memory->workspace, memory->copies[0],
+                                  memory->copies[1] };
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        if (all[i])
+            (void)memory->torch->tensor_delete(all[i]);
 }
 
 static bool launch(const struct call *call, const struct kiln_torch_work *work, void *const data[3],
@@ -66,6 +67,19 @@ static bool launch(const struct call *call, const struct kiln_torch_work *work, 
     return call->operators->launch(work->run, &tensors, NULL) == 0;
 }
 
+/* Copies the operands whose strides are not those that kiln needs, and returns the data of both. */
+static bool find_operands(const struct call *call, const struct kiln_torch_work *work,
+                          const tensor_handle operands[2], struct memory *memory, void *ret_data[2])
+{
+    for (int i = 0; i < 2; i++) {
+        if (work->copies[i] &&
+            !call_copy(call, operands[i], work->operand_strides[i], &memory->copies[i]))
+            return false;
+        ret_data[i] = data_of(memory->torch, work->copies[i] ? memory->copies[i] : operands[i]);
+    }
+    return true;
+}
+
 /* Runs kiln on the operands with the numbers |first| and |second|.  Returns the result, or NULL:
  * then Python finds out what failed. */
 static tensor_handle compute(const struct call *call, const struct kiln_torch_choice *choice,
@@ -73,10 +87,12 @@ static tensor_handle compute(const struct call *call, const struct kiln_torch_ch
 {
     const struct pytorch *torch = &call->operators->torch;
     struct memory memory __attribute__((cleanup(release_memory))) = { .torch = torch };
-    if (!call_allocate(call, &choice->work, &memory.made, &memory.workspace))
+    const tensor_handle operands[] = { call->tensors[first], call->tensors[second] };
+    void *data[3];
+    if (!find_operands(call, &choice->work, operands, &memory, data) ||
+        !call_allocate(call, &choice->work, &memory.made, &memory.workspace))
         return NULL;
-    void *const data[] = { data_of(torch, call->tensors[first]),
-                           data_of(torch, call->tensors[second]), data_of(torch, memory.made) };
+    data[2] = data_of(torch, memory.made);
     if (!launch(call, &choice->work, data, &memory))
         return NULL;
     tensor_handle made = memory.made;

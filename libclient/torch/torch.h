@@ -57,6 +57,10 @@ struct kiln_torch_work {
     int32_t order[3];   /* positions of x, w and y among the operands and the result (2) */
     int32_t dims;       /* of the result; at most KILN_TORCH_DIMS_MAX */
     int64_t sizes[5], strides[5];
+    /* whether an operand has other strides than kiln needs, and those that kiln needs; PyTorch
+     * copies such an operand first */
+    int32_t copies[2];
+    int64_t operand_strides[2][5];
     int64_t calls_max; /* Python decides again after so many calls; -1: no limit */
 };
 

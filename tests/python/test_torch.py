@@ -311,8 +311,10 @@ def test_operands_that_are_not_contiguous_are_copied(fake, x, w):
     with without_kiln(fake):
         wanted = step(simple, x, w)
     learn(fake, simple, x, w)
+    step(simple, x, w)
     made = step(simple, x, w)
     assert fake.states() == {State.KILN}, fake.reasons()
+    assert fake.launches == 12 and fake.native_launches == (3 if fake.operators._native else 0)
     for one, other in zip(made, wanted):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
 
@@ -435,10 +437,12 @@ def test_both_languages_read_pytorchs_flags(fake, monkeypatch):
         torch.use_deterministic_algorithms(False)
 
 
+@pytest.mark.parametrize("is_copied", [False, True], ids=["", "copied"])
 @pytest.mark.parametrize("kiln_us", [5.0, 9.9], ids=["kiln", "PyTorch"])
-def test_calls_in_c_hold_no_reference_to_a_tensor(fake, x, w, kiln_us):
+def test_calls_in_c_hold_no_reference_to_a_tensor(fake, x, w, kiln_us, is_copied):
     in_c(fake)
     fake.kiln_us = kiln_us
+    x = x.transpose(2, 3) if is_copied else x
     bias, dy = torch.randn(4), torch.randn(2, 4, 9, 9)
     rest = [1, 1], [1, 1], [1, 1], False, [0, 0], 1
 

@@ -136,6 +136,19 @@ static int fake_empty(int64_t count, const int64_t *of_sizes, const int64_t *of_
     return 0;
 }
 
+static int fake_copy(tensor_handle to, tensor_handle from, int32_t non_blocking)
+{
+    const struct tensor *copied = tensor_of(from), *copy = tensor_of(to);
+    assert_int_equal(non_blocking, 0);
+    assert_int_equal(copy->type, copied->type);
+    assert_memory_equal(copy->sizes, copied->sizes, sizeof(copy->sizes));
+    fake_pytorch.copies++;
+    fake_pytorch.copied_from = copied->data;
+    fake_pytorch.copied_to = copy->data;
+    memcpy(fake_pytorch.copied_strides, copy->strides, sizeof(copy->strides));
+    return fake_pytorch.fails_to_copy;
+}
+
 static int32_t fake_uint8(void) { return 0; }
 static int32_t fake_int64(void) { return 4; }
 static int32_t fake_cpu(void) { return 0; }

@@ -33,10 +33,13 @@ struct fake_pytorch {
     _Atomic int handles, tensors, lists; /* that exist */
     bool is_installed;
     bool flags[FAKE_FLAGS];
-    bool refuses_memory, throws, changes_flag, tries_to_remember;
+    bool refuses_memory, fails_to_copy, throws, changes_flag, tries_to_remember;
     bool has_thrown, was_remembered;
     _Atomic int originals; /* calls of PyTorch's own operators */
     int mask, added;
+    int copies;
+    const void *copied_from, *copied_to; /* of the last copy */
+    int64_t copied_strides[6];
     int device;                  /* the current one */
     _Atomic(void *) operands[3]; /* memory of the last call's first tensors */
 };

@@ -224,6 +224,49 @@ TEST_F(torch_operators, without_memory_for_the_result_python_is_asked)
     assert_int_equal(f->launches, 0);
 }
 
+static struct kiln_torch_choice *by_kiln_with_a_copy(int operand)
+{
+    struct kiln_torch_work copying = work;
+    copying.copies[operand] = 1;
+    for (int i = 0; i < 4; i++)
+        copying.operand_strides[operand][i] = 10 + i;
+    return kiln_torch_choice_new(&copying);
+}
+
+TEST_F(torch_operators, an_operand_with_other_strides_is_copied_before_the_launch)
+{
+    f->first = by_kiln_with_a_copy(1);
+    fake_forward((struct fake_call){ 0 });
+    fake_forward((struct fake_call){ 0 });
+    assert_int_equal(f->asked, 1);
+    assert_int_equal(fake_pytorch.copies, 1);
+    assert_ptr_equal(fake_pytorch.copied_from, fake_pytorch.operands[1]);
+    assert_int_equal(fake_pytorch.copied_strides[3], 13);
+    assert_ptr_equal(f->launched.x, fake_pytorch.operands[0]);
+    assert_ptr_equal(f->launched.w, fake_pytorch.copied_to);
+    assert_counts(f->first, 1, 0);
+}
+
+TEST_F(torch_operators, the_input_of_a_weights_gradient_is_copied)
+{
+    f->second = by_kiln_with_a_copy(1);
+    for (int i = 0; i < 2; i++)
+        fake_backward((struct fake_call){ .mask = { false, true, false } });
+    assert_ptr_equal(fake_pytorch.copied_from, fake_pytorch.operands[1]);
+    assert_ptr_equal(f->launched.w, fake_pytorch.copied_to);
+}
+
+TEST_F(torch_operators, python_runs_a_call_whose_operand_cannot_be_copied)
+{
+    f->first = by_kiln_with_a_copy(0);
+    fake_forward((struct fake_call){ 0 });
+    fake_pytorch.fails_to_copy = true;
+    fake_forward((struct fake_call){ 0 });
+    assert_int_equal(f->asked, 2);
+    assert_int_equal(f->launches, 0);
+    assert_counts(f->first, 0, 0);
+}
+
 TEST_F(torch_operators, after_a_limited_number_of_calls_python_decides_again)
 {
     struct kiln_torch_work limited = work;

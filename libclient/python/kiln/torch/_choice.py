@@ -14,7 +14,8 @@ from ..errors import InvalidError
 from ..problem import Problem
 from ._native import NativeChoice, Work
 from ._records import Record
-from ._tensors import (layout_of, memory_format, norm_of, random_like, without_memory)
+from ._tensors import (layout_of, memory_format, norm_of, random_like, strides_of_copy,
+                       without_memory)
 from ._translate import Geometry, Tensors, direction_of, problem_of
 
 FASTER = 0.97  # kiln is chosen if its time is at most this part of PyTorch's time
@@ -149,7 +150,7 @@ class Choice:
         weight, without the one that is computed. In a trial, the memory of the result and the
         workspace is filled with NaNs first, so that an earlier result in this memory cannot pass
         for kiln's result."""
-        if self._copies:
+        if any(self._copies):
             first = first.contiguous(memory_format=self._format)
             second = second.contiguous(memory_format=self._format)
         made = torch.empty_like(self._like, device=self._device)
@@ -201,10 +202,10 @@ class Choice:
         return self.state is State.ORIGINAL
 
     def is_decided(self) -> bool:
-        """Returns whether the C operators can run further calls. They copy no operands."""
+        """Returns whether the C operators can run further calls."""
         if self.state is State.POSTPONED:
-            return not self._copies and math.isfinite(self.kiln_us - self.original_us)
-        return self.is_original() or self.state is State.KILN and not self._copies
+            return math.isfinite(self.kiln_us - self.original_us)
+        return self.is_original() or self.state is State.KILN
 
     def work(self) -> Optional[Work]:
         """Returns how kiln computes a decided convolution, or None for the original."""
@@ -212,7 +213,8 @@ class Choice:
         if run is None or self.is_original():
             return None
         return Work(run=run.pointer, workspace=run.workspace, order=self._order,
-                    shape=self._shape, strides=self._strides, calls_max=self._calls_max())
+                    shape=self._shape, strides=self._strides, copies=self._copies,
+                    calls_max=self._calls_max())
 
     def _calls_max(self) -> int:
         """Returns how many calls of a POSTPONED convolution kiln may run after the current one,
@@ -302,7 +304,7 @@ class Choice:
         """Describes the result and the problem."""
         self._layout = layout
         self._format = memory_format(layout, len(shape))
-        self._copies = not all(o.is_contiguous(memory_format=self._format) for o in operands)
+        self._copies = [strides_of_copy(operand, self._format) for operand in operands]
         self._shape, self._strides = shape, strides
         self._like = without_memory(shape, strides, self._dtype, self._device)
         self.problem = problem_of(self._direction, self._sizes(shape, operands), self._geometry,

@@ -39,7 +39,9 @@ class _Work(ctypes.Structure):
     _fields_ = [("run", ctypes.c_void_p), ("workspace", ctypes.c_uint64),
                 ("order", ctypes.c_int32 * 3), ("dims", ctypes.c_int32),
                 ("sizes", ctypes.c_int64 * DIMENSIONS_MAX),
-                ("strides", ctypes.c_int64 * DIMENSIONS_MAX), ("calls_max", ctypes.c_int64)]
+                ("strides", ctypes.c_int64 * DIMENSIONS_MAX), ("copies", ctypes.c_int32 * 2),
+                ("operand_strides", ctypes.c_int64 * DIMENSIONS_MAX * 2),
+                ("calls_max", ctypes.c_int64)]
 
 
 _FUNCTIONS: Dict[str, Tuple[Any, Sequence[Any]]] = {
@@ -68,6 +70,7 @@ class Work:
     order: Tuple[int, int, int]
     shape: Tuple[int, ...]
     strides: Tuple[int, ...]
+    copies: Sequence[Optional[Tuple[int, ...]]]  #: strides of each operand's copy, if one is made
     calls_max: int
 
 
@@ -115,6 +118,10 @@ def _pack(work: Work) -> _Work:
     packed.order[:] = work.order
     packed.sizes[:len(work.shape)] = work.shape
     packed.strides[:len(work.shape)] = work.strides
+    for i, strides in enumerate(work.copies):
+        if strides is not None:
+            packed.copies[i] = 1
+            packed.operand_strides[i][:len(strides)] = strides
     return packed
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Layouts and memory of PyTorch's tensors."""
-from typing import Any, List, Tuple
+from typing import Any, List, Optional, Tuple
 
 import torch
 
@@ -27,6 +27,14 @@ def suggests_last(x: torch.Tensor, w: torch.Tensor) -> bool:
     and weight, in all directions."""
     suggest = torch._prims_common.suggest_memory_format
     return any(suggest(t) is not torch.contiguous_format for t in (x, w) if t.dim() > 3)
+
+
+def strides_of_copy(operand: torch.Tensor, form: Any) -> Optional[Tuple[int, ...]]:
+    """Returns the strides of |operand|'s copy in the memory format |form|, or None if it needs no
+    copy."""
+    if operand.is_contiguous(memory_format=form):
+        return None
+    return tuple(torch.empty_like(operand, memory_format=form, device="meta").stride())
 
 
 def memory_format(layout: Layout, dimensions: int) -> Any:
