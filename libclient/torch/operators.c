@@ -277,7 +277,8 @@ static void run_backward(struct call *call)
         if (left.of[i])
             count_original(entry->choices[i]);
     }
-    if (left.of[0] || left.of[1] || left.of[2])
+    bool is_by_kiln = call->made[0] || call->made[1];
+    if (left.of[0] || left.of[1] || left.of[2] || !is_by_kiln) /* PyTorch checks its arguments */
         backward_by(call, call->operators->original, left);
     for (int i = 0; i < 3; i++) /* a result that is not wanted is an undefined tensor */
         if (!call->made[i])

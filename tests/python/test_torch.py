@@ -401,6 +401,13 @@ def test_the_smallest_integers_are_an_error_as_in_pytorch(fake, x, w, wrong):
         F.conv2d(x, w, **wrong)
 
 
+def test_a_wrong_call_that_wants_no_gradient_is_an_error_as_in_pytorch(fake, x, w):
+    for _ in range(3):
+        with pytest.raises(RuntimeError):
+            torch.ops.aten.convolution_backward(x, x, w, None, [1, 1, 1], [0, 0], [1, 1], False,
+                                                [0, 0], 1, [False] * 3)
+
+
 def test_pytorchs_gradients_run_on_the_tensors_device(fake, x, w, monkeypatch):
     seen = []
     monkeypatch.setattr(fake.operators, "_any_backward", lambda dy, *rest: seen.append(

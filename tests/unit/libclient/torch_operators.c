@@ -332,6 +332,14 @@ TEST_F(torch_operators, a_gradient_that_is_not_wanted_is_an_undefined_tensor)
     assert_int_equal(fake_pytorch.originals, 0);
 }
 
+TEST_F(torch_operators, pytorch_checks_a_call_that_wants_no_gradient)
+{
+    for (int i = 0; i < 2; i++)
+        fake_backward((struct fake_call){ 0 });
+    assert_int_equal(f->asked, 1);
+    assert_int_equal(fake_pytorch.originals, 1);
+}
+
 TEST_F(torch_operators, the_gradients_that_are_wanted_are_part_of_the_key)
 {
     f->first = by_kiln();
