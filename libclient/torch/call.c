@@ -193,7 +193,7 @@ void call_make_key(struct call *call)
     int64_t alignment;
     call->flags = kiln_torch_flags(call->operators);
     key->count = 0;
-    if (!find_alignment(call, &alignment))
+    if (*call->operators->torch.tracing() || !find_alignment(call, &alignment))
         return;
     add_word(key, bits_of(call) | alignment << 16);
     for (int i = 0; i < 3; i++)

@@ -52,7 +52,8 @@ void call_begin(struct call *call, const struct kiln_torch_operators *operators)
 void call_read_forward(struct call *call, uint64_t *stack);
 void call_read_backward(struct call *call, uint64_t *stack);
 
-/* Makes the key.  Without one, because a tensor is unusual, has_key stays false. */
+/* Makes the key.  Without one, because a tensor is unusual or PyTorch records a trace, which would
+ * lack the convolution, has_key stays false. */
 void call_make_key(struct call *call);
 
 void call_end(struct call *call);

@@ -1336,6 +1336,25 @@ def test_of_a_traced_model_the_gradients_are_prepared(fake, images):
     assert fake.batches == [7] and fake.states() == {State.KILN}
 
 
+@pytest.mark.parametrize("is_decided", [False, True])
+def test_the_trace_of_a_model_is_the_same_as_without_kiln(fake, x, is_decided):
+    model = torch.nn.Conv2d(8, 4, 3)
+
+    def trace():
+        made = torch.jit.trace(model, x, check_trace=False)
+        return [node.kind() for node in made.inlined_graph.nodes()]
+
+    with without_kiln(fake):
+        wanted = trace()
+    if is_decided:
+        learn(fake, F.conv2d, x, model.weight, model.bias)
+        step(F.conv2d, x, model.weight, model.bias)
+        fake.is_idle = True  # the fake kernels would be part of the trace
+    for _ in range(3):
+        assert trace() == wanted
+    assert fake.operators.errors == []
+
+
 def test_with_autocast_the_types_are_autocasts(fake, images, monkeypatch):
     monkeypatch.setattr(torch, "is_autocast_enabled", lambda *rest: True)
     monkeypatch.setattr(torch, "get_autocast_gpu_dtype", lambda: torch.bfloat16)

@@ -227,6 +227,8 @@ static int fake_precision(const void *flags, int backend, int operation)
     return ((const bool *)flags)[4] ? 2 : 1;
 }
 
+static void *const *fake_tracing(void) { return &fake_pytorch.tracing; }
+
 /* ---- operators ---- */
 
 /* PyTorch would follow a smaller number as a pointer. */

@@ -36,6 +36,7 @@ struct fake_pytorch {
     bool refuses_memory, fails_to_copy, throws, changes_flag, tries_to_remember;
     bool has_thrown, was_remembered;
     _Atomic int originals; /* calls of PyTorch's own operators */
+    void *tracing;         /* NULL if nothing is traced */
     int mask, added;
     int copies;
     const void *copied_from, *copied_to; /* of the last copy */

@@ -357,6 +357,17 @@ TEST_F(torch_operators, a_tensor_with_more_dimensions_is_never_remembered)
     assert_false(fake_pytorch.was_remembered);
 }
 
+TEST_F(torch_operators, a_call_that_is_traced_is_asked)
+{
+    f->first = by_kiln();
+    fake_forward((struct fake_call){ 0 });
+    f->remembers = false;
+    fake_pytorch.tracing = &fake_pytorch;
+    fake_forward((struct fake_call){ 0 });
+    assert_int_equal(f->asked, 2);
+    assert_int_equal(f->launches, 0);
+}
+
 TEST_F(torch_operators, numbers_that_pytorch_would_take_for_pointers_are_replaced)
 {
     f->remembers = false;

@@ -55,6 +55,8 @@ _get_deterministic = torch._C._get_cudnn_deterministic
 _get_deterministic_algorithms = torch._C._get_deterministic_algorithms
 _get_enabled = torch._C._get_cudnn_enabled
 _get_tf32 = _tf32_getter()
+# While PyTorch traces a model, PyTorch's own operator must run, because a trace would lack kiln's.
+_is_tracing = torch._C._is_tracing
 
 
 def _flags() -> Tuple[bool, bool, bool, bool]:
@@ -247,6 +249,10 @@ class Operators:
     def convolution(self, x: Tensor, w: Tensor, bias: Optional[Tensor], stride: Sequence[int],
                     padding: Sequence[int], dilation: Sequence[int], transposed: bool,
                     output_padding: Sequence[int], groups: int) -> Tensor:
+        if _is_tracing():
+            traced: Tensor = self._forward(x, w, bias, stride, padding, dilation, transposed,
+                                           output_padding, groups)
+            return traced
         rest = (tuple(stride), tuple(padding), tuple(dilation), transposed, tuple(output_padding),
                 groups, None if bias is None else (bias.dtype, bias.shape))
         choice = self._output(x, w, rest)
@@ -266,6 +272,9 @@ class Operators:
                              padding: Sequence[int], dilation: Sequence[int], transposed: bool,
                              output_padding: Sequence[int], groups: int,
                              output_mask: Sequence[bool]) -> Result:
+        if _is_tracing():
+            return self._backward(dy, x, w, bias_sizes, stride, padding, dilation, transposed,
+                                  output_padding, groups, output_mask)
         rest = (tuple(stride), tuple(padding), tuple(dilation), transposed, tuple(output_padding),
                 groups)
         of_x, of_w = choices = self._gradients(dy, x, w, rest, output_mask)
