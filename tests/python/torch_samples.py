@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Runs PyTorch's own samples of its convolution functions with and without kiln.torch.
 
-Usage: KILN_LIBRARY_PATH=build/release/lib PYTHONPATH=libclient/python \\
+Usage: KILN_BUILD=build/release KILN_LIBRARY_PATH=build/release/lib PYTHONPATH=libclient/python \\
            tests/python/torch_samples.py
 
 Fails if results, strides, gradients or errors differ. Needs PyTorch with its test support
