@@ -234,14 +234,17 @@ static char *tune_journals(const struct fixture *f)
     return shell_text(f->daemon.directory, "cat state-home/kiln/tune/*.tune 2>/dev/null || true");
 }
 
-static bool has_results(void *context)
+static unsigned count_results(const struct fixture *f)
 {
-    KILN_AUTO(mem) char *text = tune_journals(context);
+    KILN_AUTO(mem) char *text = tune_journals(f);
     unsigned count = 0;
     for (const char *at = text; (at = strstr(at, "\n=\t")); at++)
         count++;
-    return count >= 2;
+    return count;
 }
+
+static bool has_a_result(void *context) { return count_results(context) >= 1; }
+static bool has_results(void *context) { return count_results(context) >= 2; }
 
 TEST_F(find, a_killed_tune_resumes_where_it_stopped)
 {
@@ -262,45 +265,49 @@ TEST_F(find, a_killed_tune_resumes_where_it_stopped)
     assert_true(json_get_u64(solver_of(r, TUNED), "tried", 0) >= 2);
 }
 
-static void expect_success(pid_t pid, int out)
-{
-    char text[8192];
-    int status = wait_program(pid);
-    ssize_t size = read(out, text, sizeof(text) - 1);
-    text[size > 0 ? size : 0] = '\0';
-    close(out);
-    if (status != 0)
-        fail_msg("status %d: %s", status, text);
-}
+static bool has_lease(void *context) { return daemon_stat(context, "tuning_leases") >= 1; }
 
-TEST_F(find, two_processes_share_a_search)
-{
-    start_kilnd(f);
-    driver(f, "--find-mode", "normal", "--no-record");
-    pid_t pids[2];
-    int outs[2];
-    for (int i = 0; i < 2; i++)
-        pids[i] = start_program(&f->daemon, &outs[i], "kiln-driver", "--device", "opencl:0",
-                                PROBLEM, "-s", "1", "-S", TUNED, "--budget", "8s", NULL);
-    for (int i = 0; i < 2; i++)
-        expect_success(pids[i], outs[i]);
-    assert_true(daemon_stat(&f->daemon, "tuning_leases") >= 2);
-    driver(f, "-t", "0", "-S", TUNED);
-    assert_string_not_equal(choice_of(result_of(f)).config, "");
-}
-
-TEST_F(find, a_search_outlives_the_daemon_that_it_began_with)
+/* The first process is stopped while it has its shares, so that the search of the second process
+ * begins before that of the first has ended, and ends without it. */
+TEST_F(find, a_process_takes_part_in_the_search_of_another)
 {
     start_kilnd(f);
     driver(f, "--find-mode", "normal", "--no-record");
     int out;
     pid_t pid = start_program(&f->daemon, &out, "kiln-driver", "--device", "opencl:0", PROBLEM,
-                              "-s", "1", "-S", TUNED, "--budget", "10s", NULL);
-    if (!holds_in_time(has_results, f))
-        wait_until("two results in the journals", has_results, f);
+                              "-s", "1", "-S", TUNED, "--budget", "10m", NULL);
+    wait_until("the first process to get a lease", has_lease, &f->daemon);
+    kill(pid, SIGSTOP);
+    unsigned long long leases = daemon_stat(&f->daemon, "tuning_leases");
+    driver(f, "-s", "1", "-S", TUNED, "--budget", "8s");
+    expect_state(result_of(f), TUNED, "TIMED");
+    assert_true(daemon_stat(&f->daemon, "tuning_leases") > leases);
+    kill(pid, SIGKILL);
+    wait_program(pid);
+    close(out);
+    driver(f, "-t", "0", "-S", TUNED);
+    assert_string_not_equal(choice_of(result_of(f)).config, "");
+}
+
+/* The process is stopped while kilnd restarts, so that it does not end before. */
+TEST_F(find, a_search_outlives_the_daemon_that_it_began_with)
+{
+    start_kilnd(f);
+    driver(f, "--find-mode", "normal", "--no-record");
+    int out;
+    pid_t pid = start_program(&f->daemon, &out, "kiln-driver", "--device", "opencl:0", "--json",
+                              PROBLEM, "-s", "1", "-S", TUNED, "--budget", "10s", NULL);
+    wait_until("a result in the journals", has_a_result, f);
+    kill(pid, SIGSTOP);
     daemon_process_stop(&f->daemon);
     daemon_process_start(&f->daemon);
-    expect_success(pid, out);
-    driver(f, "-s", "1", "-S", TUNED);
-    assert_int_equal(json_get_u64(solver_of(result_of(f), TUNED), "tried", 9), 0);
+    kill(pid, SIGCONT);
+    finish_program(pid, out, "kiln-driver", &f->result);
+    const struct json *r = result_of(f);
+    expect_state(r, TUNED, "TIMED");
+    assert_true(json_get_bool(json_get(r, "find"), "recorded", false));
+    struct choice tuned = tune_to_the_end(f);
+    driver(f, "-t", "0", "-S", TUNED);
+    struct choice planned = choice_of(result_of(f));
+    expect_same(&tuned, &planned);
 }

@@ -286,6 +286,13 @@ static void read_output(pid_t pid, const char *name, int fd, struct program_resu
     }
 }
 
+void finish_program(pid_t pid, int fd, const char *name, struct program_result *ret_result)
+{
+    read_output(pid, name, fd, ret_result);
+    close(fd);
+    ret_result->status = wait_program(pid);
+}
+
 void run_program(struct daemon_process *d, struct program_result *ret_result, const char *name, ...)
 {
     int ends[2];
@@ -295,9 +302,7 @@ void run_program(struct daemon_process *d, struct program_result *ret_result, co
     pid_t pid = spawn(d, name, more, ends[1]);
     va_end(more);
     close(ends[1]);
-    read_output(pid, name, ends[0], ret_result);
-    close(ends[0]);
-    ret_result->status = wait_program(pid);
+    finish_program(pid, ends[0], name, ret_result);
 }
 
 struct json *result_json(const struct program_result *result)

@@ -65,9 +65,11 @@ struct program_result {
 void run_program(struct daemon_process *d, struct program_result *ret_result, const char *name, ...)
     __attribute__((sentinel));
 /* Like run_program, but returns without waiting. The caller reads the program's output from
- * |ret_fd| and closes it. */
+ * |ret_fd| and closes it, or calls finish_program. */
 pid_t start_program(struct daemon_process *d, int *ret_fd, const char *name, ...)
     __attribute__((sentinel));
+/* Reads the output of a program that start_program has started, until its end, and closes |fd|. */
+void finish_program(pid_t pid, int fd, const char *name, struct program_result *ret_result);
 int wait_program(pid_t pid);
 
 /* Parses the program's output as JSON. The caller owns the result. */
