@@ -216,6 +216,29 @@ static enum kiln_code start_admin(struct admin *a, struct kiln_err *err)
     return KILN_OK;
 }
 
+static void do_nothing(struct deferred *d) { (void)d; }
+
+static void writes_ended(struct deferred *d)
+{
+    struct admin *a = admin_of(d);
+    a->more = true;
+    if (!start_next_step(a))
+        deferred_end(d);
+}
+
+/* An empty step, because the write queue runs one user's tasks in order. */
+static const struct deferred_step wait_for_writes = { .work_queue = WORK_QUEUE_WRITE,
+                                                      .work = do_nothing,
+                                                      .done = writes_ended };
+
+static enum kiln_code begin_steps(struct admin *a, struct kiln_err *err)
+{
+    if (!a->kind->follows_writes)
+        return start_admin(a, err);
+    deferred_run(&a->base, &wait_for_writes);
+    return KILN_OK;
+}
+
 static enum kiln_code make_own(struct admin *a, struct kiln_err *err)
 {
     a->own = a->kind->own_size ? calloc(1, a->kind->own_size) : NULL;
@@ -244,6 +267,6 @@ enum kiln_code admin_run(struct engine *e, const struct request *request,
     if (!rc)
         rc = deferred_join(&a->base, requests_group(e->requests, GROUP_ADMIN), err);
     if (!rc)
-        rc = start_admin(a, err);
+        rc = begin_steps(a, err);
     return deferred_wait_or_destroy(&a->base, rc);
 }

@@ -28,6 +28,9 @@ struct admin_kind {
     bool is_brief;   /* |work|, on WORK_QUEUE_READ, takes less than a millisecond */
     /* The last step removes files, so it must run even if the caller has left. */
     bool removes;
+    /* |work| must see the kernels that kilnd has compiled for the caller, which it stores after it
+     * has answered. The first step therefore waits for these writes. */
+    bool follows_writes;
     const struct admin_kind *dry_run; /* used if the question sets dry_run; may be NULL */
     const struct admin_member *members;
     /* Copies what |work| needs, on the engine's thread before each |work|. May be NULL. */

@@ -193,6 +193,7 @@ static const struct admin_kind fleet_kind = {
     .work_queue = WORK_QUEUE_READ,
     .scans = true,
     .removes = true,
+    .follows_writes = true,
     .own_size = sizeof(struct fleet_export),
     .members = fleet_members,
     .begin = begin_fleet,

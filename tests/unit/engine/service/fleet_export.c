@@ -58,6 +58,17 @@ TEST_F(users, compiled_kernels_are_exported_for_the_fleet)
     assert_false(next_record(&records, &at, &record));
 }
 
+/* kilnd stores a kernel after it has answered. The work queues are independent, but each of them
+ * runs one user's tasks in order. */
+TEST_F(users, an_export_for_the_fleet_begins_after_the_writes_of_its_user)
+{
+    struct fake_executor *executor = &f->engine.executor;
+    compile_program(&f->ann, "a.cl");
+    unsigned writes = executor->tasks_of[WORK_QUEUE_WRITE];
+    test_caller_send(&f->admin, MESSAGE_fleet_export, 3, bytes_of_text("{}"));
+    assert_int_equal(executor->tasks_of[WORK_QUEUE_WRITE], writes + 1);
+}
+
 TEST_F(users, many_kernels_are_exported_in_one_file)
 {
     BUFFER_AUTO struct buffer records;
