@@ -62,6 +62,10 @@ class Stage:
         except LookupError as missing:
             raise Skipped(str(missing)) from missing
 
+    def bound_s(self, seconds: float) -> float:
+        """Returns how long an answer may take that usually takes less than |seconds|."""
+        return figures.SHORT_WAIT_MAX_S if self.options.short else seconds
+
     def is_ready(self, count: int) -> bool:
         return all(self.ready[i] for i in range(count))
 

@@ -248,10 +248,11 @@ class BombImport(Load):
                 return
 
     def inspect(self, stage: Stage) -> list[str]:
+        bound_s = stage.bound_s(GC_MAX_S)
         try:
-            stage.host.ask("gc", {"dry_run": True, "to_bytes": 1 << 40}, timeout_s=GC_MAX_S)
+            stage.host.ask("gc", {"dry_run": True, "to_bytes": 1 << 40}, timeout_s=bound_s)
         except (TimeoutError, OSError):
-            return [f"an administrator's gc was not answered in {GC_MAX_S} s"]
+            return [f"an administrator's gc was not answered in {bound_s} s"]
         return []
 
 
@@ -386,14 +387,16 @@ class LargeExports(Load):
             connection.socket.close()
 
     def inspect(self, stage: Stage) -> list[str]:
+        bound_s = stage.bound_s(LIST_MAX_S)
+
         def waits(connection: wire.Connection) -> bool:
-            connection.socket.settimeout(LIST_MAX_S)
+            connection.socket.settimeout(bound_s)
             try:
                 connection.ask("kernel_list", {"count": 10})
             except TimeoutError:
                 return True
             return False
-        return [f"a kernel_list of the victim was not answered in {LIST_MAX_S} s"] \
+        return [f"a kernel_list of the victim was not answered in {bound_s} s"] \
             if stage.host.as_user(hosts.VICTIM, waits) else []
 
 
@@ -487,16 +490,17 @@ class TuningFiles(Load):
     def inspect(self, stage: Stage) -> list[str]:
         body = wire.put_body(wire.problem(64), DEVICE,
                              wire.Entry("ConvDirectNaiveConvFwd", 1.5, 9))
+        bound_s = stage.bound_s(PUT_MAX_S)
 
         def waits(connection: wire.Connection) -> bool:
-            connection.socket.settimeout(PUT_MAX_S)
+            connection.socket.settimeout(bound_s)
             connection.send("tuning_put", body)
             try:
                 connection.receive()
             except TimeoutError:
                 return True
             return False
-        return [f"a tuning_put of the victim was not answered in {PUT_MAX_S} s"] \
+        return [f"a tuning_put of the victim was not answered in {bound_s} s"] \
             if any(stage.host.as_user(hosts.VICTIM, waits) for _ in range(PUTS)) else []
 
 
