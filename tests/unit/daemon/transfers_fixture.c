@@ -29,12 +29,21 @@ void let_them_die(void)
         __real_kill(immortal.groups[--immortal.count], SIGKILL);
 }
 
-void make_immortal(struct fixture *f)
+void make_immortal(void) { immortal.active = true; }
+
+struct transfer_timers timers;
+
+WRAP(void, loop_timer_start, struct loop_timer *timer, uint64_t ms, uint64_t repeat_ms)
 {
-    immortal.active = true;
-    f->options.silence_ms = 400; /* longer than a slow machine needs to start a process */
-    f->options.exit_ms = 30;
+    timers.silences += ms == SILENCE_MS;
+    if (ms == SILENCE_MS)
+        timers.silence = timer;
+    if (ms == EXIT_MS)
+        timers.exit = timer;
+    __real_loop_timer_start(timer, ms == EXIT_MS && immortal.active ? 1 : ms, repeat_ms);
 }
+
+void expire(struct loop_timer *timer) { __real_loop_timer_start(timer, 0, 0); }
 
 static void on_done(struct transfer_task *task) { ((struct transfer *)(void *)task)->ended++; }
 
@@ -69,6 +78,7 @@ struct transfer transfer_of_user(const struct fixture *f, const char *url, uid_t
 
 void open_fixture(struct fixture *f)
 {
+    timers = (struct transfer_timers){ 0 };
     *f = (struct fixture){ .directory = test_directory(), .err = KILN_ERR_INIT };
     snprintf(f->staging, sizeof(f->staging), "%s/a/staging", f->directory);
     f->loop = open_ticking_loop(&f->tick, &f->owner);
@@ -78,8 +88,8 @@ void open_fixture(struct fixture *f)
         .work_queues = f->work_queues,
         .program = FAKE_TRANSFER,
         .timeout_ms = 60000,
-        .silence_ms = 60000,
-        .exit_ms = 60000,
+        .silence_ms = SILENCE_MS,
+        .exit_ms = EXIT_MS,
     };
 }
 
@@ -131,6 +141,14 @@ void start_transfer(struct fixture *f, struct transfer *t)
     open_transfers(f);
     transfers_start(f->transfers, &t->task);
     LOOP_UNTIL(f->loop, t->reported);
+}
+
+struct transfer_result *run_silent(struct fixture *f, struct transfer *t)
+{
+    start_transfer(f, t);
+    expire(timers.silence);
+    wait_for_end(f, t);
+    return &t->task.result;
 }
 
 struct transfer_result *run_among_others(struct fixture *f, struct transfer *t)

@@ -54,7 +54,21 @@ void take_result(const struct transfer_result *o, const char *content);
 
 void cancel_transfer(struct fixture *f, struct transfer *t);
 
-/* Imitates processes that survive SIGKILL, like those that wait for a dead filesystem. */
+/* The fixture's limits, which no transfer reaches by itself. They differ, so that the timers can be
+ * told apart. */
+#define SILENCE_MS 3600001u
+#define EXIT_MS 3600002u
+
+struct transfer_timers {
+    struct loop_timer *silence, *exit; /* those that were started last; borrowed */
+    unsigned silences;                 /* how often a timer for silence was started */
+};
+extern struct transfer_timers timers;
+/* Lets the timer end in the next loop iteration. */
+void expire(struct loop_timer *timer);
+
+/* Imitates processes that survive SIGKILL, like those that wait for a dead filesystem. While they
+ * are |active|, EXIT_MS passes at once. */
 struct immortal {
     bool active;
     pid_t groups[8];
@@ -62,7 +76,9 @@ struct immortal {
 };
 extern struct immortal immortal;
 int __real_kill(pid_t pid, int number);
-void make_immortal(struct fixture *f);
+void make_immortal(void);
+/* Starts |t|, whose process reports once, and waits until it was ended because of its silence. */
+struct transfer_result *run_silent(struct fixture *f, struct transfer *t);
 void let_them_die(void);
 
 SET_UP(set_up) { open_fixture(f); }

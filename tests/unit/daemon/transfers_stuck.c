@@ -20,9 +20,9 @@
 TEST_F(transfers, a_process_that_survives_its_kill_is_reported)
 {
     struct transfer stuck = transfer_of_user(f, "hangs", 7), other = transfer_of_user(f, "good", 8);
-    make_immortal(f);
+    make_immortal();
 
-    struct transfer_result *o = run_transfer(f, &stuck);
+    struct transfer_result *o = run_silent(f, &stuck);
     immortal.active = false;
     const struct transfer_result *next = run_transfer(f, &other);
 
@@ -38,8 +38,7 @@ TEST_F(transfers, a_process_that_survives_its_kill_is_reported)
 TEST_F(transfers, a_cancelled_transfer_whose_process_survives_its_kill_is_reported_as_cancelled)
 {
     struct transfer t = transfer_of(f, "hangs");
-    make_immortal(f);
-    f->options.silence_ms = 60000;
+    make_immortal();
     start_transfer(f, &t);
 
     cancel_transfer(f, &t);
@@ -52,9 +51,9 @@ TEST_F(transfers, a_user_with_several_stuck_transfers_is_refused_until_they_end)
     struct transfer stuck[] = { transfer_of_user(f, "hangs", 7), transfer_of_user(f, "hangs", 7) },
                     third = transfer_of_user(f, "good", 7), other = transfer_of_user(f, "good", 8),
                     later = transfer_of_user(f, "good", 7);
-    make_immortal(f);
-    run_transfer(f, &stuck[0]);
-    run_transfer(f, &stuck[1]);
+    make_immortal();
+    run_silent(f, &stuck[0]);
+    run_silent(f, &stuck[1]);
 
     struct transfer_result *o = run_transfer(f, &third);
     immortal.active = false;
@@ -72,8 +71,8 @@ TEST_F(transfers, a_user_with_several_stuck_transfers_is_refused_until_they_end)
 TEST_F(transfers, closing_does_not_wait_for_a_stuck_transfer)
 {
     struct transfer before = transfer_of(f, "hangs"), during = transfer_of(f, "hangs");
-    make_immortal(f);
-    run_transfer(f, &before);
+    make_immortal();
+    run_silent(f, &before);
     start_transfer(f, &during);
 
     close_transfers(f);
@@ -152,15 +151,19 @@ TEST_F(transfers, a_cancelled_transfer_does_not_end_while_its_process_is_being_s
 
 TEST_F(transfers, a_process_that_stays_after_its_result_is_ended_and_its_result_counts)
 {
-    f->options.exit_ms = 2000;
-    expect_content(f, "good, then stays", "package");
+    struct transfer t = transfer_of(f, "good, then stays");
+    open_transfers(f);
+    transfers_start(f->transfers, &t.task);
+    LOOP_UNTIL(f->loop, timers.exit);
+    expire(timers.exit);
+    wait_for_end(f, &t);
+    take_result(&t.task.result, "package");
 }
 
 TEST_F(transfers, a_process_that_is_stuck_after_its_result_times_out)
 {
     struct transfer t = transfer_of(f, "good, then stays");
-    make_immortal(f);
-    f->options.silence_ms = 60000;
+    make_immortal();
 
     const struct transfer_result *o = run_transfer(f, &t);
 
