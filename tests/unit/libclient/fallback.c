@@ -18,7 +18,6 @@
 
 #define CHECK_NS 2000000000ull /* how often daemon_check.c checks for kilnd */
 #define BRIEF_MS 30            /* a grace period that the test lets expire */
-#define REFUSED_MS 1000        /* a grace period that suffices for an answer to hello */
 #define NOT_LONG_MS 400
 #define LONG_MS 60000u
 
@@ -54,6 +53,9 @@ const struct substitute substitute = { .mode = "private",
 
 static int connect_errno; /* errno of connect(2) to kilnd; 0: calls the real connect */
 static uint64_t ahead_ns; /* added to the clock */
+/* added to the clock when kilnd accepts a connection; longer than a client waits for a full kilnd
+ */
+static uint64_t each_connection_takes_ns;
 
 WRAP(int, connect, int fd, const struct sockaddr *address, socklen_t size)
 {
@@ -66,7 +68,13 @@ WRAP(int, connect, int fd, const struct sockaddr *address, socklen_t size)
 
 uint64_t __real_clock_monotonic_ns(void);
 uint64_t __wrap_clock_monotonic_ns(void);
-uint64_t __wrap_clock_monotonic_ns(void) { return __real_clock_monotonic_ns() + ahead_ns; }
+uint64_t __wrap_clock_monotonic_ns(void)
+{
+    uint64_t now = __real_clock_monotonic_ns() + ahead_ns;
+    return each_connection_takes_ns
+               ? now + each_connection_takes_ns * atomic_load(&fixture->kilnd.connections)
+               : now;
+}
 
 static void answer_engine_ping(struct fake_request *rq)
 {
@@ -79,7 +87,7 @@ SET_UP(set_up)
     fixture = f;
     memset(&entry, 0, sizeof(entry));
     connect_errno = 0;
-    ahead_ns = 0;
+    ahead_ns = each_connection_takes_ns = 0;
     f->kilnd.handle = fake_pong;
     f->engine.handle = answer_engine_ping;
     fake_daemon_start(&f->engine);
@@ -152,7 +160,8 @@ TEST_F(fallback, a_full_kilnd_is_passed_over_after_a_while)
 {
     f->kilnd.refusal = "too many connections";
     f->kilnd.refused = KILN_BUSY;
-    open_client(f, "private", REFUSED_MS);
+    each_connection_takes_ns = 10000000000u;
+    open_client(f, "private", LONG_MS);
     expect_substitute_because(f, "many connections");
     kiln_client_close(f->client);
     /* the queue of kilnd's socket is full, which is also a reason to fall back */
