@@ -45,8 +45,8 @@ def ignore_ends():
 
 
 def heed_signals():
-    """A shell lets programs in the background ignore these signals."""
-    for number in signal.SIGINT, signal.SIGQUIT:
+    """A shell lets programs in the background ignore SIGINT and SIGQUIT, and nohup SIGHUP."""
+    for number in signal.SIGINT, signal.SIGQUIT, signal.SIGHUP:
         signal.signal(number, signal.SIG_DFL)
 
 
