@@ -4,6 +4,7 @@
 #include "common/base/fs.h"
 #include "common/base/subordinate_uids.h"
 #include "common/log/log.h"
+#include "daemon/config/config_check.h"
 #include "daemon/config/directories.h"
 #include "daemon/config/engine_settings.h"
 #include "daemon/config/reload.h"
@@ -29,7 +30,7 @@ struct daemon {
     struct config *config;
     struct serving serving;
     struct listener listener;
-    struct worker_user compilers_user, transfers_user;
+    struct config_users users;
     struct host host;
     struct loop_signal term, interrupt, hang_up;
     struct inherited inherited;
@@ -218,25 +219,11 @@ static enum kiln_code make_state_directory(const struct daemon *d, struct kiln_e
     return rc ? rc : fs_refuse_network(path, what, err);
 }
 
-static enum kiln_code find_user(const struct worker_kind *kind, const char *service,
-                                const char *name, struct worker_user *ret_user,
-                                struct kiln_err *err)
-{
-    return *service ? worker_user_of_service(kind, ret_user, err)
-                    : worker_user_find(kind, name, ret_user, err);
-}
-
 static enum kiln_code find_users(struct daemon *d, struct kiln_err *err)
 {
     const struct config *c = d->config;
     enum kiln_code rc = c->is_private ? KILN_OK : subordinate_uids_read("/etc/subuid", err);
-    if (!rc)
-        rc = find_user(&worker_compilers, config_text(c, CONFIG_compiler_service),
-                       config_text(c, CONFIG_compiler_user), &d->compilers_user, err);
-    if (!rc)
-        rc = find_user(&worker_transfers, config_text(c, CONFIG_transfer_service),
-                       config_text(c, CONFIG_transfer_user), &d->transfers_user, err);
-    return rc ? rc : worker_users_differ(&d->compilers_user, &d->transfers_user, err);
+    return rc ? rc : config_find_users(c, &d->users, err);
 }
 
 static enum kiln_code make_directories(const struct daemon *d, struct kiln_err *err)
@@ -244,8 +231,8 @@ static enum kiln_code make_directories(const struct daemon *d, struct kiln_err *
     enum kiln_code rc = KILN_OK;
     if (!*config_text(d->config, CONFIG_compiler_service))
         rc = directory_make(config_text(d->config, CONFIG_temp_dir),
-                            temp_base_mode(&d->compilers_user), "the directory for temporary files",
-                            "--temp-dir", err);
+                            temp_base_mode(&d->users.compilers),
+                            "the directory for temporary files", "--temp-dir", err);
     return rc ? rc : make_state_directory(d, err);
 }
 
@@ -256,7 +243,7 @@ static struct pool_options pool_options_of(const struct daemon *d)
         .program = config_text(c, CONFIG_compiler),
         .service = config_text(c, CONFIG_compiler_service),
         .temp_base = config_text(c, CONFIG_temp_dir),
-        .user = d->compilers_user,
+        .user = d->users.compilers,
         .workers = (unsigned)config_number(c, CONFIG_workers),
         .require_sandbox = strcmp(config_text(c, CONFIG_sandbox), "require") == 0,
         .limits = { .cpu_s = (config_number(c, CONFIG_compile_cpu) + 999) / 1000,
@@ -270,7 +257,7 @@ static struct pool_options pool_options_of(const struct daemon *d)
 static struct transfers_options transfers_options_of(const struct daemon *d)
 {
     struct transfers_options options = TRANSFERS_STANDARD;
-    options.user = d->transfers_user;
+    options.user = d->users.transfers;
     options.program = config_text(d->config, CONFIG_transfer);
     options.service = config_text(d->config, CONFIG_transfer_service);
     return options;
@@ -283,7 +270,7 @@ static struct fleet_process_options fleet_options_of(const struct daemon *d)
                                            .service = config_text(c, CONFIG_transfer_service),
                                            .url = config_text(c, CONFIG_fleet),
                                            .writes = *config_text(c, CONFIG_fleet_builder) != 0,
-                                           .user = d->transfers_user };
+                                           .user = d->users.transfers };
 }
 
 static enum kiln_code open_serving(struct daemon *d, struct kiln_err *err)
@@ -386,7 +373,7 @@ static void report_compilers_user(const struct daemon *d)
 
 static void report_transfers_user(const struct daemon *d)
 {
-    const struct worker_user *user = &d->transfers_user;
+    const struct worker_user *user = &d->users.transfers;
     if (user->other)
         log_event(LOG_EVENT_transfers_user, NULL, "transfers run as '%s' (uid %u)", user->name,
                   (unsigned)user->uid);

@@ -23,8 +23,8 @@
  * Exit status: 0 after a requested stop, 1 if kilnd could not start or no descriptor was free for
  * connections, 2 if flags or configuration are wrong.
  */
-#include "common/base/fs.h"
 #include "common/log/log.h"
+#include "daemon/config/config_check.h"
 #include "daemon/daemon.h"
 #include "daemon/leave_job.h"
 
@@ -45,19 +45,10 @@ static int refuse_config(const struct kiln_err *why)
     return EXIT_USAGE;
 }
 
-static enum kiln_code check_directory(const struct config *config, int key, struct kiln_err *err)
-{
-    char path[PATH_TEXT_MAX];
-    snprintf(path, sizeof(path), "%s", config_text(config, key));
-    (void)fs_cut_to_existing(path);
-    return fs_refuse_network(path, config_table[key].key, err);
-}
-
 static int check_config(const struct config *config)
 {
     struct kiln_err err = KILN_ERR_INIT;
-    if (check_directory(config, CONFIG_cache_dir, &err) ||
-        check_directory(config, CONFIG_state_dir, &err))
+    if (config_check(config, &err))
         return refuse_config(&err);
     printf("the configuration is valid\n");
     for (int i = 0; i < CONFIG_KEYS; i++) {

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 static const char *const forms[] = {
     [SETTING_SIZE] = UNITS_SIZE_FORM,
@@ -68,11 +69,23 @@ static enum kiln_code parse_choice(const struct setting *s, const char *text,
     return kiln_fail(err, KILN_INVALID, "'%s' is not one of %s", text, s->rule);
 }
 
+static bool is_tree_url(const char *text)
+{
+    static const char *const starts[] = { "https://", "http://", "file:///" };
+    for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++)
+        if (strncasecmp(text, starts[i], strlen(starts[i])) == 0)
+            return true;
+    return false;
+}
+
 static enum kiln_code parse_text(const struct setting *s, const char *text,
                                  struct setting_value *ret_value, struct kiln_err *err)
 {
     if (s->type == SETTING_PATH && !*text)
         return kiln_fail(err, KILN_INVALID, "a path must not be empty");
+    if (s->type == SETTING_TREE && *text && !is_tree_url(text))
+        return kiln_fail(err, KILN_INVALID,
+                         "'%.200s' does not begin with https://, http:// or file:///", text);
     struct setting_value value = { 0 };
     size_t size = strlen(text);
     if (size >= sizeof(value.text))
@@ -88,7 +101,7 @@ enum kiln_code setting_parse(const struct setting *s, const char *text,
 {
     if (s->type == SETTING_CHOICE)
         return parse_choice(s, text, ret_value, err);
-    if (s->type == SETTING_PATH || s->type == SETTING_TEXT)
+    if (s->type == SETTING_PATH || s->type == SETTING_TEXT || s->type == SETTING_TREE)
         return parse_text(s, text, ret_value, err);
     uint64_t number;
     if (!parse_number(s, text, &number))

@@ -12,6 +12,7 @@
 enum setting_type {
     SETTING_PATH,
     SETTING_TEXT,
+    SETTING_TREE, /* the URL of a fleet's tree, or "" */
     SETTING_SIZE,
     SETTING_DURATION,
     SETTING_COUNT,
@@ -32,7 +33,7 @@ struct setting {
 struct setting_value {
     /* SIZE: bytes.  DURATION: milliseconds.  COUNT: the number.  CHOICE: the word's index. */
     uint64_t number;
-    char text[PATH_TEXT_MAX]; /* for PATH, TEXT and CHOICE */
+    char text[PATH_TEXT_MAX]; /* for PATH, TEXT, TREE and CHOICE */
 };
 
 /* On failure, the message describes a valid value; the caller adds where the value came from. */

@@ -2,6 +2,7 @@
 #include "daemon/config/reload.h"
 
 #include "common/log/log.h"
+#include "daemon/config/config_check.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -28,9 +29,10 @@ static void on_work_queue(struct task *task)
     struct reload_task *t = (struct reload_task *)task;
     const struct reload_parts *p = &t->reload->parts;
     t->rc = config_load(p->argc, p->argv, (const char *const *)environ, t->fresh, &t->err);
-    if (t->rc)
-        return;
-    t->rc = peer_groups_find(config_text(t->fresh, CONFIG_publish_group), &t->groups, &t->err);
+    if (!t->rc)
+        t->rc = config_check(t->fresh, &t->err);
+    if (!t->rc)
+        t->rc = peer_groups_find(config_text(t->fresh, CONFIG_publish_group), &t->groups, &t->err);
 }
 
 static bool is_default(const struct config_entry *entry)

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -379,23 +378,9 @@ static void on_closed(struct loop_owner *owner)
     closed(context);
 }
 
-static bool is_tree_url(const char *url)
-{
-    static const char *const starts[] = { "https://", "http://", "file:///" };
-    for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++)
-        if (strncasecmp(url, starts[i], strlen(starts[i])) == 0)
-            return true;
-    return false;
-}
-
 enum kiln_code fleet_process_create(const struct fleet_process_options *options,
                                     struct fleet_process **ret_process, struct kiln_err *err)
 {
-    if (!is_tree_url(options->url))
-        return kiln_fail(err, KILN_INVALID,
-                         "setting fleet: '%.200s' does not begin with https://, http:// or "
-                         "file:///",
-                         options->url);
     struct fleet_process *p = calloc(1, sizeof(*p));
     char *program = strdup(options->program), *service = strdup(options->service);
     char *url = strdup(options->url);

@@ -26,8 +26,7 @@ struct fleet_process_options {
     struct worker_user user;
 };
 
-/* Returns KILN_INVALID if the scheme of |url| is not https, http or file. kiln-transfer checks the
- * rest of the URL. */
+/* kiln-transfer checks the URL, except its beginning, which the setting's type ensures. */
 KILN_MUST_CHECK enum kiln_code fleet_process_create(const struct fleet_process_options *options,
                                                     struct fleet_process **ret_process,
                                                     struct kiln_err *err);

@@ -6,7 +6,7 @@ import re
 import roff
 
 TYPES = {"PATH": "path", "TEXT": "text", "SIZE": "size", "DURATION": "time", "COUNT": "number",
-         "CHOICE": "word"}
+         "CHOICE": "word", "TREE": "url"}
 APPLIES = {"NOW": "A change takes effect at SIGHUP.",
            "RESTART": "A change takes effect when kilnd is restarted."}
 # kilnd's flags, except those that are generated from its settings.

@@ -324,6 +324,18 @@ TEST_F(lifecycle, checking_the_configuration_starts_nothing)
     assert_int_equal(access(f->daemon.socket, F_OK), -1);
 }
 
+TEST_F(lifecycle, checking_the_configuration_refuses_what_a_start_refuses)
+{
+    run_program(&f->daemon, &f->result, "kilnd", "--socket", f->daemon.socket, "--fleet", "foo",
+                "--check-config", NULL);
+    assert_int_equal(f->result.status, 2);
+    assert_says(f->result.output, "flag --fleet");
+    run_program(&f->daemon, &f->result, "kilnd", "--socket", f->daemon.socket, "--compiler-user",
+                "no-such-user", "--check-config", NULL);
+    assert_int_equal(f->result.status, 2);
+    assert_says(f->result.output, "'no-such-user'");
+}
+
 TEST_F(lifecycle, every_setting_shows_where_it_came_from)
 {
     const char *path = test_path(f->daemon.directory, "kilnd.json");

@@ -143,16 +143,6 @@ TEST_F(fleet, a_process_that_was_never_needed_closes)
     assert_int_equal(fleet_process_out(f->process), 0);
 }
 
-TEST_F(fleet, a_text_that_is_no_url_of_a_tree_is_refused)
-{
-    static const char *const urls[] = { "/srv/fleet", "file://host/fleet", "s3://bucket", "http:" };
-    for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++) {
-        f->options.url = urls[i];
-        assert_int_equal(fleet_process_create(&f->options, &f->process, &f->err), KILN_INVALID);
-        assert_says(f->err.text, "setting fleet");
-    }
-}
-
 TEST_F(fleet, a_range_is_requested)
 {
     char text[TEXT_MAX];

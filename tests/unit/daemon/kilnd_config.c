@@ -388,6 +388,24 @@ TEST_F(config, keys_next_to_the_configuration_are_trusted)
     assert_string_equal(config_text(&f->config, CONFIG_require_signature), "no");
 }
 
+TEST_F(config, a_text_that_is_no_url_of_a_tree_is_refused)
+{
+    static const char *const urls[] = { "foo", "/srv/fleet", "file://host/fleet", "s3://bucket",
+                                        "http:" };
+    static const char *const good[] = { "https://host", "HTTP://host", "file:///srv/fleet", "" };
+    char flag[64] = "";
+    add_flag(f, flag);
+    for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++) {
+        snprintf(flag, sizeof(flag), "--fleet=%s", urls[i]);
+        expect_invalid(f, "flag --fleet");
+        assert_says(f->err.text, "file:///");
+    }
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        snprintf(flag, sizeof(flag), "--fleet=%s", good[i]);
+        must(load_config(f), f->err);
+    }
+}
+
 TEST_F(config, a_missing_kiln_transfer_is_not_a_configuration_error)
 {
     must(load_config(f), f->err);

@@ -150,3 +150,25 @@ TEST_F(reload, a_reloaded_setting_applies_at_once_or_waits_for_a_restart)
     unsetenv("KILND_CACHE_DIR");
     unsetenv("KILND_LOG_LEVEL");
 }
+
+static void expect_refusal(struct fixture *f, const char *variable, const char *value,
+                           const char *says)
+{
+    setenv(variable, value, 1);
+    reload_times(f, 1);
+    unsetenv(variable);
+    assert_says(f->note, "invalid");
+    assert_says(reload_refused(&f->reload), says);
+}
+
+TEST_F(reload, a_configuration_that_the_next_start_would_refuse_is_refused)
+{
+    expect_refusal(f, "KILND_FLEET", "foo", "KILND_FLEET");
+    expect_refusal(f, "KILND_COMPILER_USER", "no-such-user", "compiler_user");
+    expect_refusal(f, "KILND_TRANSFER_USER", "no-such-user", "transfer_user");
+    setenv("KILND_FLEET", "file:///srv/fleet", 1);
+    expect_refusal(f, "KILND_FLEET_BUILDER", "/nonexistent/host.key", "host.key");
+    reload_times(f, 1);
+    unsetenv("KILND_FLEET");
+    assert_string_equal(f->note, "");
+}
