@@ -217,8 +217,10 @@ int main(int argc, char **argv)
     read_arguments(argv + 1);
     count_run();
     FILE *in = fopen(given.input, "r");
-    if (!in)
+    if (!in) {
+        perror(given.input);
         return 1;
+    }
     FILE *out = fopen(given.output, "w");
     int rc = 1;
     if (out && open_dependencies() == 0) {

@@ -127,6 +127,14 @@ def test_an_error_is_not_stored(launcher):
     assert launcher.check(CLANG, *HIP, "k.hip", status=3) == ["the compile failed"] * 2
 
 
+def test_an_input_that_does_not_exist(launcher):
+    """The compiler says so."""
+    expected = launcher.run(CLANG, *HIP, "none.hip", status=1)
+    assert "none.hip" in expected[1]
+    assert launcher.run(KILN_CC, CLANG, *HIP, "none.hip", status=1) == expected
+    assert launcher.end == "the input cannot be read, or is larger than 64 MiB"
+
+
 def test_each_input_counts(launcher):
     for option in [], ["-DN=1"], ["-mllvm", "-amdgpu-prelink"]:
         assert launcher.check(CLANG, *HIP, *option, "k.hip") == [STORED, ANSWERED]

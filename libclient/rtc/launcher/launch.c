@@ -32,6 +32,7 @@
 /* longer messages are printed, but not stored */
 #define MESSAGES_MAX (1u << 20)
 #define ACTION_MAX (1u << 20)
+#define UNREADABLE_INPUT "the input cannot be read, or is larger than 64 MiB"
 #define RESULT_MAGIC 0x3243434bu /* "KCC2" */
 #define NAMES_MAX 16u            /* attempts to find a name that no file has */
 
@@ -451,7 +452,7 @@ static const char *take_input(struct rtc_program *p, const struct command *c)
     buffer_put_u8(&content, '\0');
     p->source = (char *)content.data;
     if (!is_read || content.failed)
-        return "the input cannot be read, or is larger than 64 MiB";
+        return UNREADABLE_INPUT;
     for (size_t i = 0; i < p->option_count; i++)
         has_time |= words_have_time(bytes_of_text(p->options[i]));
     return has_time ? "the source contains the time of its compile, or may contain it" : NULL;
@@ -463,6 +464,8 @@ static const char *describe(struct launch *l, struct rtc_library *library)
     struct rtc_program *p = &l->program;
     buffer_init(&p->action, ACTION_MAX);
     buffer_init(&p->expressions, 1);
+    if (access(c->arguments[c->input], R_OK))
+        return UNREADABLE_INPUT;
     if (!realpath(c->compiler, l->real))
         return "the compiler cannot be found";
     if (!c->is_ptxas && variables_add_options(READER_PROGRAM))
