@@ -7,6 +7,7 @@
  * lines have further commands:
  *
  *   #rename PATH   writes a file and gives it the name PATH
+ *   #directory PATH   makes a directory
  *   #other PATH    replaces PATH by another file, as another program does: unseen by libkiln-rtc
  *   #print SIZE    prints that many bytes to standard error
  *   #wait PATH     writes the process id to PATH, and waits for a signal
@@ -22,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -156,6 +158,8 @@ static int obey(const char *line, FILE *out)
     int number;
     if (sscanf(line, "#rename %1000s", word) == 1)
         return write_file("renamed.tmp") || rename("renamed.tmp", word);
+    if (sscanf(line, "#directory %1000s", word) == 1)
+        return mkdir(word, 0777) != 0;
     if (sscanf(line, "#other %1000s", word) == 1)
         return replace_unseen(word);
     if (sscanf(line, "#wait %1000s", word) == 1)

@@ -18,6 +18,7 @@ KILN_CC, KILN_PTXAS = BUILD / "bin/kiln-cc", BUILD / "bin/kiln-ptxas"
 CLANG, PTXAS = HERE / "compilers/clang", HERE / "compilers/ptxas"
 REAL_PTXAS = pathlib.Path("/usr/local/cuda/bin/ptxas")
 REAL_CLANG = shutil.which("clang-19", path="/usr/bin:/usr/lib/llvm-19/bin")
+CLANG_14 = shutil.which("clang-14", path="/usr/bin:/usr/lib/llvm-14/bin")
 HIP = ["-x", "hip", "--offload-arch=gfx942", "-c"]
 REAL_HIP = ["-x", "hip", "--offload-arch=gfx942", "--cuda-device-only", "-nogpuinc", "-nogpulib",
             "--no-gpu-bundle-output"]
@@ -493,6 +494,23 @@ def test_a_temporary_file_does_not_matter(launcher):
     assert launcher.check(CLANG, *HIP, "k.hip") == [STORED, ANSWERED]
 
 
+def test_an_empty_directory_does_not_matter(launcher):
+    """clang 14 leaves its directory of temporary files behind."""
+    left = launcher.directory / "left"
+    launcher.write("k.hip", f"#directory {left}\nint k;\n")
+    launcher.run(KILN_CC, CLANG, *HIP, "k.hip")
+    assert launcher.end == STORED
+    left.rmdir()
+    launcher.run(KILN_CC, CLANG, *HIP, "k.hip")
+    assert (launcher.end, left.exists()) == (ANSWERED, False)
+
+
+def test_a_directory_that_has_a_file_is_not_stored(launcher):
+    launcher.write("k.hip", "#directory left\n#other left/unseen\nint k;\n")
+    launcher.run(KILN_CC, CLANG, *HIP, "k.hip")
+    assert launcher.end == "it writes a file"
+
+
 def test_kiln_rtc_off_starts_the_compiler_unchanged(launcher):
     assert launcher.check(CLANG, *HIP, "k.hip", KILN_RTC="off") == ["KILN_RTC=off"] * 2
 
@@ -617,6 +635,14 @@ def test_clang(launcher, kind):
     assert launcher.check(*compile) == [STORED, ANSWERED]
     launcher.write("a.h", "#define N 2.0f\n")
     assert launcher.check(*compile) == [STORED, ANSWERED]
+
+
+@pytest.mark.skipif(not CLANG_14, reason="clang-14 is not here")
+def test_a_code_object_of_clang_14(launcher):
+    launcher.environment["TMPDIR"] = str(launcher.directory)
+    launcher.write("k.hip", 'extern "C" __attribute__((global)) void k(float *x) { *x = 1; }\n')
+    options = [option.replace("gfx942", "gfx90a") for option in REAL_HIP]
+    assert launcher.check(CLANG_14, *options, "-c", "k.hip") == [STORED, ANSWERED]
 
 
 @pytest.mark.skipif(not REAL_CLANG, reason="clang-19 is not here")

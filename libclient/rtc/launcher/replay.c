@@ -4,6 +4,7 @@
 #include "libclient/rtc/files.h"
 #include "libclient/rtc/notes.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
@@ -49,12 +50,26 @@ static bool is_output(const char *path, const struct replay_paths *paths)
     return strcmp(path, paths->output) == 0 || strcmp(path, paths->dependencies) == 0;
 }
 
+static bool is_empty_directory(const char *path, const struct stat *seen)
+{
+    bool is_empty = true;
+    DIR *directory = S_ISDIR(seen->st_mode) ? opendir(path) : NULL;
+    if (!directory)
+        return false;
+    for (const struct dirent *one = readdir(directory); one; one = readdir(directory))
+        is_empty &= strcmp(one->d_name, ".") == 0 || strcmp(one->d_name, "..") == 0;
+    closedir(directory);
+    return is_empty;
+}
+
 /* Notes a file that the compiler wrote, because other programs can see it. Leaves out the outputs,
- * and files that the compiler has removed. */
+ * files that the compiler has removed, and empty directories: clang 14 leaves its directory of
+ * temporary files behind, and nothing needs it. */
 static void note_written(const char *path, const struct replay_paths *paths)
 {
     struct stat seen;
-    if (!is_output(path, paths) && strcmp(path, "/dev/null") != 0 && lstat(path, &seen) == 0)
+    if (!is_output(path, paths) && strcmp(path, "/dev/null") != 0 && lstat(path, &seen) == 0 &&
+        !is_empty_directory(path, &seen))
         note(FILE_USE_OPEN, true, path);
 }
 
