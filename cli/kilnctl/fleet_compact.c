@@ -2,6 +2,7 @@
 #include "engine/fleet/fleet_compact.h"
 
 #include "cli/kilnctl/command.h"
+#include "cli/kilnctl/fleet_key_file.h"
 #include "cli/kilnctl/fleet_place.h"
 #include "cli/output.h"
 #include "cli/result.h"
@@ -20,7 +21,7 @@ static const struct option options[] = {
     { "key", 0, OPTION_TEXT, AT(key), "FILE", "the secret key that signs the index (required)", 0,
       0 },
     { "trust", 0, OPTION_TEXT, AT(trust), "DIR",
-      "the directory with the public keys of the fleet (required)", 0, 0 },
+      "the directory with the public keys of the fleet (" FLEET_KEYS_DIRECTORY ")", 0, 0 },
 };
 #undef AT
 
@@ -128,16 +129,17 @@ static int compact(const struct invocation *invocation, const struct fleet_signe
                    struct kiln_error *err)
 {
     const struct compact_options *o = invocation->options;
+    const char *keys = o->trust ? o->trust : FLEET_KEYS_DIRECTORY;
     struct fleet_place place;
     KILN_AUTO(fleet_trust) struct fleet_trust *trust = NULL;
     struct kiln_err why = KILN_ERR_INIT;
-    if (fleet_trust_read(o->trust, &trust, &why))
+    if (fleet_trust_read(keys, &trust, &why))
         return fail_as(err, &why);
     if (!fleet_trust_may_index(trust, signer->key_id))
         return cli_fail(err, KILN_E_DENIED,
                         "no file in '%s' lets the key '%s' sign indices (\"index\": true), so no "
                         "host would use the index",
-                        o->trust, o->key);
+                        keys, o->key);
     int rc = fleet_place_open(invocation->words[0], FLEET_PLACE_CHANGE, &place, err);
     if (rc)
         return rc;
@@ -154,10 +156,10 @@ static int run_fleet_compact(const struct invocation *invocation, struct kiln_er
     const struct compact_options *o = invocation->options;
     struct kiln_err why = KILN_ERR_INIT;
     struct fleet_signer signer;
-    if (!o->key || !o->trust)
+    if (!o->key)
         return cli_fail(err, KILN_E_INVALID,
-                        "fleet compact needs --key, a secret key, and --trust, the directory of "
-                        "the fleet's public keys");
+                        "fleet compact needs --key, a secret key that may sign indices; 'kilnctl "
+                        "fleet enrol --index' makes one");
     if (fleet_signer_read(o->key, &signer, &why))
         return fail_as(err, &why);
     int rc = compact(invocation, &signer, err);

@@ -2,6 +2,7 @@
 #include "engine/fleet/fleet_gc.h"
 
 #include "cli/kilnctl/command.h"
+#include "cli/kilnctl/fleet_key_file.h"
 #include "cli/kilnctl/fleet_place.h"
 #include "cli/output.h"
 #include "common/base/clock.h"
@@ -20,7 +21,7 @@ struct gc_options {
 static const struct option options[] = {
     { "dry-run", 0, OPTION_FLAG, AT(dry_run), NULL, "delete nothing, only list the files", 0, 0 },
     { "trust", 0, OPTION_TEXT, AT(trust), "DIR",
-      "the directory with the public keys of the fleet (/etc/kiln/fleet-keys.d)", 0, 0 },
+      "the directory with the public keys of the fleet (" FLEET_KEYS_DIRECTORY ")", 0, 0 },
     { "unused", 0, OPTION_TIME, AT(unused), "TIME",
       "delete indices and packs that are out of use for this long (90d)", 0, 0 },
 };
@@ -110,8 +111,7 @@ static int run_fleet_gc(const struct invocation *invocation, struct kiln_error *
                            .dry_run = o->dry_run,
                            .found = note_file,
                            .context = json ? json_set_array(json, "files") : NULL };
-    int rc =
-        collect(invocation->words[0], o->trust ? o->trust : "/etc/kiln/fleet-keys.d", &gc, err);
+    int rc = collect(invocation->words[0], o->trust ? o->trust : FLEET_KEYS_DIRECTORY, &gc, err);
     if (rc)
         return rc;
     if (json)

@@ -2,6 +2,7 @@
 #include "engine/fleet/fleet_verify.h"
 
 #include "cli/kilnctl/command.h"
+#include "cli/kilnctl/fleet_key_file.h"
 #include "cli/kilnctl/fleet_place.h"
 #include "cli/output.h"
 #include "cli/result.h"
@@ -18,7 +19,7 @@ struct verify_options {
 
 static const struct option options[] = {
     { "trust", 0, OPTION_TEXT, offsetof(struct verify_options, trust), "DIR",
-      "the directory with the public keys of the fleet (/etc/kiln/fleet-keys.d)", 0, 0 },
+      "the directory with the public keys of the fleet (" FLEET_KEYS_DIRECTORY ")", 0, 0 },
 };
 
 struct findings {
@@ -94,7 +95,7 @@ static int run_fleet_verify(const struct invocation *invocation, struct kiln_err
     struct fleet_verification verification = { .check_object = code_object_check,
                                                .bad = note_bad,
                                                .context = &findings };
-    int rc = verify_tree(invocation->words[0], o->trust ? o->trust : "/etc/kiln/fleet-keys.d",
+    int rc = verify_tree(invocation->words[0], o->trust ? o->trust : FLEET_KEYS_DIRECTORY,
                          &verification, err);
     if (rc)
         return rc;

@@ -196,7 +196,7 @@ TEST_F(kilnctl_fleet, both_commands_need_a_key)
     assert_int_equal(RUN(&f->run, "fleet", "push", f->tree), KILN_E_INVALID);
     assert_says(f->run.err.text, "--key");
     assert_int_equal(RUN(&f->run, "fleet", "compact", f->tree), KILN_E_INVALID);
-    assert_says(f->run.err.text, "--trust");
+    assert_says(f->run.err.text, "--key");
     assert_int_equal(fake.asked, 0);
 }
 
@@ -206,6 +206,14 @@ TEST_F(kilnctl_fleet, an_index_that_no_host_would_use_is_not_signed)
     snprintf(pub, sizeof(pub), "%.480s/alice.pub", f->trust);
     assert_int_equal(unlink(pub), 0);
     assert_int_equal(compact(f), KILN_E_DENIED);
+}
+
+TEST_F(kilnctl_fleet, the_keys_of_the_host_are_trusted_by_default)
+{
+    put_record(f, "gfx90a", 1);
+    assert_int_equal(push(f, "{}"), KILN_E_OK);
+    assert_int_equal(RUN(&f->run, "fleet", "compact", "--key", f->key, f->tree), KILN_E_DENIED);
+    assert_says(f->run.err.text, "'/etc/kiln/fleet-keys.d'");
 }
 
 TEST_F(kilnctl_fleet, a_tree_is_verified)
