@@ -7,7 +7,6 @@
 #include "engine/fleet/fleet_tree.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <strings.h>
 #include <sys/wait.h>
 
@@ -53,12 +52,12 @@ static int open_remote(const char *url, enum fleet_place_use use, struct fleet_p
     return opened ? cli_fail(err, opened, "%s", why.text) : KILN_E_OK;
 }
 
-/* Opens the directory without creating it. */
-static enum kiln_code open_root(const char *path, int *ret_root, struct kiln_err *err)
+/* Returns the path of a directory, which may also be given as kilnd's setting 'fleet' has it. */
+static const char *path_of(const char *word)
 {
-    *ret_root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return *ret_root < 0 ? kiln_fail_errno(err, errno, "cannot open the directory '%s'", path)
-                         : KILN_OK;
+    static const char scheme[] = "file://";
+    const size_t size = sizeof(scheme) - 1;
+    return strncasecmp(word, scheme, size) == 0 && word[size] == '/' ? word + size : word;
 }
 
 static int open_directory(const char *path, enum fleet_place_use use, struct fleet_place *place,
@@ -66,8 +65,7 @@ static int open_directory(const char *path, enum fleet_place_use use, struct fle
 {
     struct kiln_err why = KILN_ERR_INIT;
     int root = -1;
-    enum kiln_code rc =
-        use == FLEET_PLACE_ADD ? fleet_tree_open(path, &root, &why) : open_root(path, &root, &why);
+    enum kiln_code rc = fleet_tree_open(path, &root, &why);
     if (rc)
         return cli_fail(err, rc, "%s", why.text);
     place->directory = fleet_directory_of(root);
@@ -83,7 +81,7 @@ int fleet_place_open(const char *word, enum fleet_place_use use, struct fleet_pl
 {
     *ret_place = (struct fleet_place){ .lock = -1 };
     int rc = is_url(word) ? open_remote(word, use, ret_place, err)
-                          : open_directory(word, use, ret_place, err);
+                          : open_directory(path_of(word), use, ret_place, err);
     if (rc) {
         fleet_place_close(ret_place);
         ret_place->store = NULL;

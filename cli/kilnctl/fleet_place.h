@@ -16,7 +16,7 @@
 
 enum fleet_place_use {
     FLEET_PLACE_READ,
-    FLEET_PLACE_ADD,    /* add files; creates the directory if it does not exist */
+    FLEET_PLACE_ADD,    /* add files */
     FLEET_PLACE_CHANGE, /* replace or delete files; only one process at a time may do that */
 };
 
@@ -32,8 +32,9 @@ struct fleet_place {
     pid_t pid;
 };
 
-/* Opens the directory or URL |word|. |ret_place| must not be copied afterwards, because |store|
- * points into it. Returns KILN_E_BUSY if another process changes a directory. */
+/* Opens the directory or URL |word|, but does not create it. |ret_place| must not be copied
+ * afterwards, because |store| points into it. Returns KILN_E_BUSY if another process changes a
+ * directory. */
 CLI_MUST_CHECK int fleet_place_open(const char *word, enum fleet_place_use use,
                                     struct fleet_place *ret_place, struct kiln_error *err);
 void fleet_place_close(struct fleet_place *place);

@@ -18,12 +18,15 @@
 
 enum kiln_code fleet_tree_open(const char *path, int *ret_root, struct kiln_err *err)
 {
-    enum kiln_code rc = fs_make_directories_mode(path, 0755, err);
-    if (rc)
-        return rc;
     *ret_root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return *ret_root < 0 ? kiln_fail_errno(err, errno, "cannot open the directory '%s'", path)
-                         : KILN_OK;
+    if (*ret_root >= 0)
+        return KILN_OK;
+    if (errno == ENOENT)
+        return kiln_fail(err, KILN_NOT_FOUND,
+                         "there is no directory '%s': correct the name, or make the directory of a "
+                         "new tree with 'mkdir'",
+                         path);
+    return kiln_fail_errno(err, errno, "cannot open the directory '%s'", path);
 }
 
 /* Opens a directory of the tree. If |creates|, creates it, and those above it. Follows no symbolic

@@ -10,7 +10,7 @@
  */
 #include "engine/fleet/fleet_store.h"
 
-/* Creates the directory if it does not exist. */
+/* Opens the tree's directory, which must exist: a name with a typing error is no new tree. */
 KILN_MUST_CHECK enum kiln_code fleet_tree_open(const char *path, int *ret_root,
                                                struct kiln_err *err);
 /* Writes and syncs the file |name|, unless it exists already. Other processes never see an

@@ -61,7 +61,7 @@ static int fill_tree(void **state)
     snprintf(tree, sizeof(tree), "%s/tree", directory);
     snprintf(keys, sizeof(keys), "%s/keys", directory);
     snprintf(problems, sizeof(problems), "%s/problems", directory);
-    shell(directory, "mkdir keys && grep '^conv ' " KILN_SOURCE
+    shell(directory, "mkdir keys tree && grep '^conv ' " KILN_SOURCE
                      "/scripts/networks/smoke.txt | head -n 2 >problems");
     daemon_process_start(&builder.daemon);
     kilnctl_ok(&builder, "pkg", "keygen", "builder", "--directory", directory);

@@ -36,6 +36,7 @@ SET_UP(set_up)
     must(manifest_keygen(f->directory, "alice", &f->err), f->err);
     must(fleet_signer_read(f->key, &signer, &f->err), f->err);
     assert_int_equal(mkdir(f->trust, 0700), 0);
+    assert_int_equal(mkdir(f->tree, 0700), 0);
     fleet_test_trust(f->trust, &signer, &(struct fleet_test_key){ "alice", "gfx90a", true });
     test_buffer(&f->records, 1u << 20);
 }
@@ -256,13 +257,30 @@ TEST_F(kilnctl_fleet, two_commands_do_not_change_a_tree_at_the_same_time)
                      KILN_E_OK);
 }
 
-TEST_F(kilnctl_fleet, verifying_an_absent_tree_fails_and_creates_nothing)
+TEST_F(kilnctl_fleet, an_absent_tree_is_not_created)
 {
     char absent[512];
     scratch_path(f->directory, "absent", absent);
     assert_int_equal(RUN(&f->run, "fleet", "verify", "--trust", f->trust, absent),
                      KILN_E_NOT_FOUND);
+    put_record(f, "gfx90a", 1);
+    snprintf(f->tree, sizeof(f->tree), "%s", absent);
+    assert_int_equal(push(f, "{}"), KILN_E_NOT_FOUND);
+    assert_says(f->run.err.text, "mkdir");
+    assert_int_equal(compact(f), KILN_E_NOT_FOUND);
     assert_int_not_equal(access(absent, F_OK), 0);
+}
+
+TEST_F(kilnctl_fleet, a_tree_may_be_named_as_in_kilnds_settings)
+{
+    char path[512];
+    put_record(f, "gfx90a", 1);
+    snprintf(path, sizeof(path), "%s", f->tree);
+    snprintf(f->tree, sizeof(f->tree), "file://%.500s", path);
+    assert_int_equal(push(f, "{}"), KILN_E_OK);
+    snprintf(f->tree, sizeof(f->tree), "%s", path);
+    assert_int_equal(compact(f), KILN_E_OK);
+    assert_says(f->run.printed, "1 kernel packed");
 }
 
 TEST_F(kilnctl_fleet, a_key_is_trusted_for_what_is_named)

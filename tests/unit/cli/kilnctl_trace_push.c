@@ -44,6 +44,7 @@ SET_UP(set_up)
     must(manifest_keygen(f->directory, "alice", &f->err), f->err);
     must(fleet_signer_read(f->key, &f->signer, &f->err), f->err);
     assert_int_equal(mkdir(f->trust, 0700), 0);
+    assert_int_equal(mkdir(f->tree, 0700), 0);
     trust(f, "trace");
 }
 
@@ -197,6 +198,16 @@ TEST_F(trace_push, a_signed_record_cannot_write_outside_the_directory)
     assert_says(f->run.printed, "2 refused");
     expect_file(f, "..", "escaped.trace", false);
     expect_file(f, "net", "1764288000-node7-43.trace", false);
+}
+
+TEST_F(trace_push, a_tree_that_does_not_exist_is_not_created)
+{
+    become(f, "alice");
+    write_trace(f, "net", NAME, TRACE);
+    scratch_path(f->directory, "treee", f->tree);
+    assert_int_equal(push(f, "net"), KILN_E_NOT_FOUND);
+    assert_says(f->run.err.text, "mkdir");
+    assert_int_not_equal(access(f->tree, F_OK), 0);
 }
 
 TEST_F(trace_push, pushing_needs_a_key)

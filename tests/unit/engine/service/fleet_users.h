@@ -62,6 +62,7 @@ static inline void make_tree(struct fleet_users *f)
     snprintf(f->keys, sizeof(f->keys), "%s/fleet-keys", directory);
     snprintf(f->tree, sizeof(f->tree), "%s/tree", directory);
     assert_int_equal(mkdir(f->keys, 0700), 0);
+    assert_int_equal(mkdir(f->tree, 0700), 0);
     must(fleet_tree_open(f->tree, &f->root, &f->err), f->err);
     test_at_end(close_root, f);
     f->signer = fleet_test_signer(1);
