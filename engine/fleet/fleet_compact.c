@@ -549,7 +549,7 @@ static enum kiln_code compact_once(struct compaction_run *run, const char *id, b
                                    struct kiln_err *err)
 {
     struct shard_work w = { .all = run->all, .codec = run->codec, .id = id };
-    fleet_spool_init(&w.spool, SPOOL_MAX);
+    fleet_spool_init(&w.spool, run->all->spool_max ? run->all->spool_max : SPOOL_MAX);
     enum kiln_code rc = work_on_shard(&w, err);
     *ret_has_more = w.has_more;
     shard_work_done(&w);

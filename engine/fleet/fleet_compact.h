@@ -23,6 +23,7 @@ struct fleet_compaction { /* the caller sets the members up to |context| */
     uint64_t now;      /* seconds since 1970 */
     uint64_t pack_max; /* bytes; FLEET_PACK_MAX, except in tests */
     uint32_t keys_max; /* kernels of an index; 0: FLEET_KEYS_MAX; smaller only in tests */
+    size_t spool_max;  /* bytes of records in memory; 0: 256 MiB; smaller only in tests */
     /* Called for each shard that is left as it was, and for each pack that cannot be merged. |what|
      * is the id of the shard. */
     void (*problem)(void *context, const char *what, const char *why);

@@ -346,7 +346,8 @@ TEST_F(kilnctl_fleet, the_state_of_the_fleet_is_shown)
                                          "clang 0123456789ab",
                                          "2.0 KiB",
                                          "       -      77", /* kernels and blocks */
-                                         "there is no such file" };
+                                         "there is no such file",
+                                         "4 look-ups got no answer" };
     fake.answers[0].reply = fleet_state;
     assert_int_equal(RUN(&f->run, "fleet", "status"), KILN_E_OK);
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
@@ -451,6 +452,11 @@ TEST_F(kilnctl_fleet, a_key_is_revoked_without_kilnd_too)
                      KILN_E_UNAVAILABLE);
     assert_says(f->run.err.text, "wrote '");
     assert_int_equal(count_trusted(f, keys), 0);
+    fake.asked = 0;
+    fake.answers[0] = (struct fake_answer){ .code = KILN_E_UNSUPPORTED };
+    assert_int_equal(RUN(&f->run, "fleet", "revoke", "alice", "--directory", keys),
+                     KILN_E_UNSUPPORTED);
+    assert_says(f->run.err.text, "uses no fleet");
 }
 
 TEST_F(kilnctl_fleet, revoking_a_key_in_another_directory_than_kilnds_is_an_error)

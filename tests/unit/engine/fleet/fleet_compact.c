@@ -9,6 +9,7 @@
 #include "engine/fleet/fleet_directory.h"
 #include "engine/fleet/fleet_pointer.h"
 #include "engine/fleet/fleet_push.h"
+#include "engine/fleet/fleet_series.h"
 #include "engine/fleet/fleet_tree.h"
 #include "engine/fleet/fleet_verify.h"
 #include "tests/support/fleet_keys.h"
@@ -691,6 +692,31 @@ TEST_F(compact, a_full_index_loses_its_oldest_packs)
     assert_int_equal(fleet_index_packs(index), 2);
     for (unsigned i = 2; i < 6; i++)
         expect_object(f, index, i);
+}
+
+TEST_F(compact, too_many_bytes_of_tuning_records_are_reported_with_their_directory)
+{
+    char raw[32];
+    for (unsigned i = 0; i < 20; i++) { /* more than the compaction reads at once */
+        snprintf(raw, sizeof(raw), "host-%u", i);
+        const struct fleet_claim claim = {
+            .key = sha256_of(bytes_of_text(raw)),
+            .shard =
+                fleet_shard_named(bytes_of_text("gfx90a"), FLEET_TUNING, bytes_of_text("gfx90a68")),
+            .program = bytes_of_text("gfx90a68"),
+            .options = bytes_of_text(raw),
+        };
+        must(fleet_record_write(f->codec, &claim, bytes_of_text(raw), &f->records, &f->err),
+             f->err);
+    }
+    f->compaction.spool_max = f->records.size / 2; /* reached when 16 of 20 were read */
+    push_as(f, &f->alice);
+    compact_damaged(f);
+    assert_says(f->problems, "too many bytes");
+    assert_says(f->problems, "v1/k/");
+    f->compaction.spool_max = 0;
+    compact(f);
+    assert_int_equal(f->compaction.packs, 1);
 }
 
 TEST_F(compact, the_newest_packs_within_a_limit_are_collected)

@@ -165,3 +165,9 @@ TEST_F(users, only_administrators_export_for_the_fleet)
     compile_program(&f->ann, "a.cl");
     test_caller_refused(&f->ann, MESSAGE_fleet_export, "{}", KILN_DENIED, "fleet push");
 }
+
+TEST_F(users, requests_about_the_fleet_name_the_setting_that_is_missing)
+{
+    test_caller_refused(&f->admin, MESSAGE_fleet_pull, "{}", KILN_UNSUPPORTED, "uses no fleet");
+    test_caller_refused(&f->admin, MESSAGE_fleet_keys, NULL, KILN_UNSUPPORTED, "uses no fleet");
+}
