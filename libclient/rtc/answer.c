@@ -25,6 +25,8 @@ static bool publish(const struct first *f, struct bytes files, uint64_t took_ns,
         *ret_reason = "the compiler was upgraded while the process ran";
     else if (!f->calls->collect(f->program, &result))
         *ret_reason = "the result is larger than 64 MiB, or not all of it can be read";
+    else if (f->lookup->is_late && !lookup_retry(f->lookup, f->program))
+        *ret_reason = f->lookup->reason;
     else if (lookup_publish(f->lookup, f->program, files, buffer_view(&result), took_ns))
         return true;
     else
@@ -92,7 +94,10 @@ int answer_compile(const struct answer_calls *calls, struct rtc_program *p,
     switch (lookup_begin(&l, p, shared)) {
     case LOOKUP_FOUND: rc = use_stored(calls, p, &l); break;
     case LOOKUP_COMPILE: rc = compile_first(&(struct first){ calls, &l, p }); break;
-    case LOOKUP_NONE: rc = compile_alone(calls, p, l.reason); break;
+    case LOOKUP_NONE:
+        rc = l.is_late ? compile_here(&(struct first){ calls, &l, p })
+                       : compile_alone(calls, p, l.reason);
+        break;
     }
     lookup_done(&l);
     return rc;

@@ -40,6 +40,8 @@ static struct {
     struct kiln_client *client;
     pid_t pid;
     _Atomic uint64_t paused_until_ns, no_wait_until_ns;
+    atomic_bool has_answered; /* kilnd has answered this process at least once */
+    atomic_bool has_retried;  /* lookup_retry was called */
 } connection;
 
 /* Returns whether this process has already tried to open its client.  |ret_client| is NULL if this
@@ -125,7 +127,10 @@ static enum kiln_code ask_once(struct kiln_client *client, const struct compile_
     struct compile_question question = *asked;
     question.wait_ms = wait_ms;
     question.deadline_ns = clock_monotonic_ns() + (wait_ms + late_ms + settings_patience_ms()) * MS;
-    return compile_begin(client, &question, ret_found, &failure);
+    enum kiln_code rc = compile_begin(client, &question, ret_found, &failure);
+    if (rc != KILN_UNAVAILABLE && rc != KILN_TIMED_OUT)
+        connection.has_answered = true;
+    return rc;
 }
 
 static enum kiln_code wait_for(struct kiln_client *client, const struct compile_question *question,
@@ -140,8 +145,8 @@ static enum kiln_code wait_for(struct kiln_client *client, const struct compile_
 }
 
 /* |shared| is the key of a result that kilnd compiled itself, or NULL. */
-static enum kiln_code ask(const struct digest *key, const struct digest *shared,
-                          struct compile_found *ret_found)
+static enum kiln_code ask(const struct lookup *l, const struct digest *key,
+                          const struct digest *shared, struct compile_found *ret_found)
 {
     const struct compile_question question = { .key = key, .program = shared };
     struct kiln_client *client = lookup_client();
@@ -149,7 +154,9 @@ static enum kiln_code ask(const struct digest *key, const struct digest *shared,
     if (!client)
         return KILN_UNAVAILABLE;
     enum kiln_code rc = ask_once(client, &question, 0, ret_found);
-    return rc == KILN_BUSY && lookup_may_wait() ? wait_for(client, &question, ret_found) : rc;
+    return rc == KILN_BUSY && !l->is_late && lookup_may_wait()
+               ? wait_for(client, &question, ret_found)
+               : rc;
 }
 
 /* ---- the list of manifests ---- */
@@ -227,7 +234,8 @@ static void drop_manifests(struct lookup *l)
 static enum lookup_outcome outcome_of(struct lookup *l, enum kiln_code rc, const struct digest *key)
 {
     l->lease = *key;
-    if (rc == KILN_NOT_FOUND)
+    l->has_right = rc == KILN_NOT_FOUND;
+    if (l->has_right)
         return LOOKUP_COMPILE;
     l->reason = lookup_reason(rc);
     return LOOKUP_NONE;
@@ -245,7 +253,7 @@ static enum lookup_outcome take(struct lookup *l, const struct digest *key,
 static enum lookup_outcome take_result(struct lookup *l, const struct digest *key)
 {
     struct compile_found found;
-    enum kiln_code rc = ask(key, NULL, &found);
+    enum kiln_code rc = ask(l, key, NULL, &found);
     return rc ? outcome_of(l, rc, key) : take(l, key, found.result);
 }
 
@@ -255,7 +263,7 @@ static bool compete(struct lookup *l, enum lookup_outcome *ret_outcome)
 {
     struct digest key = successor_key(l);
     struct compile_found found;
-    enum kiln_code rc = ask(&key, l->shared, &found);
+    enum kiln_code rc = ask(l, &key, l->shared, &found);
     if (!rc && !found.is_program) {
         kiln_kernel_unref(found.result);
         return true;
@@ -290,7 +298,7 @@ static bool look_once(struct lookup *l, const struct rtc_program *p, enum lookup
 {
     struct compile_found found;
     drop_manifests(l);
-    enum kiln_code rc = ask(&l->key, l->shared, &found);
+    enum kiln_code rc = ask(l, &l->key, l->shared, &found);
     if (rc || found.is_program) {
         *ret = rc ? outcome_of(l, rc, &l->key) : take(l, l->shared, found.result);
         return false;
@@ -299,16 +307,47 @@ static bool look_once(struct lookup *l, const struct rtc_program *p, enum lookup
     return look_into_list(l, p, ret);
 }
 
-enum lookup_outcome lookup_begin(struct lookup *l, const struct rtc_program *p,
-                                 const struct digest *shared)
+static enum lookup_outcome look_up(struct lookup *l, const struct rtc_program *p)
 {
     enum lookup_outcome outcome = LOOKUP_NONE;
-    *l = (struct lookup){ .key = key_of_program(p, KEY_NO_NAME),
-                          .shared = shared,
-                          .reason = "its files change all the time" };
+    l->key = key_of_program(p, KEY_NO_NAME);
+    l->part = KEY_NO_NAME;
+    l->reason = "its files change all the time";
     for (unsigned round = 0; round < ROUNDS && look_once(l, p, &outcome); round++)
         ;
     return outcome;
+}
+
+enum lookup_outcome lookup_begin(struct lookup *l, const struct rtc_program *p,
+                                 const struct digest *shared)
+{
+    *l = (struct lookup){ .shared = shared };
+    enum lookup_outcome outcome = look_up(l, p);
+    l->is_late = outcome == LOOKUP_NONE && !connection.has_answered && !connection.has_retried;
+    return outcome;
+}
+
+/* Ends the pause once in a process, so a kilnd that never answers delays the process only once. */
+static bool may_retry(void)
+{
+    if (connection.has_answered)
+        return true;
+    if (atomic_exchange(&connection.has_retried, true))
+        return false;
+    connection.paused_until_ns = 0;
+    return true;
+}
+
+bool lookup_retry(struct lookup *l, const struct rtc_program *p)
+{
+    if (!may_retry())
+        return false;
+    enum lookup_outcome outcome = look_up(l, p);
+    if (outcome == LOOKUP_FOUND) {
+        kiln_kernel_unref(l->stored);
+        l->reason = "another process stored the same result meanwhile";
+    }
+    return outcome == LOOKUP_COMPILE;
 }
 
 void lookup_done(struct lookup *l) { drop_manifests(l); }
@@ -499,7 +538,7 @@ static struct kiln_client *client_with_right(void)
 void lookup_give_back(struct lookup *l)
 {
     FAILURE_AUTO struct failure failure = FAILURE_INIT;
-    struct kiln_client *client = client_with_right();
+    struct kiln_client *client = l->has_right ? client_with_right() : NULL;
     const struct compile_result nothing = {
         .key = &l->lease, .file = -1, .target = "", .toolchain = "", .program = "", .options = ""
     };

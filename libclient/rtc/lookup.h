@@ -41,12 +41,20 @@ struct lookup {
     struct digest result; /* the key under which kilnd had |stored| */
     uint64_t saved_ns;
     const char *reason;
+    bool has_right; /* to compile, and to publish the result */
+    /* Set with LOOKUP_NONE: kilnd has never answered this process, for example because it starts.
+     * The caller may call lookup_retry after the compile. */
+    bool is_late;
 };
 
 /* Looks up the result of compiling |program|.  Borrows |shared|, the key under which kilnd has a
  * result that it compiled itself (shared.h), or NULL. */
 enum lookup_outcome lookup_begin(struct lookup *lookup, const struct rtc_program *program,
                                  const struct digest *shared);
+/* Asks again, after the compile, for the right that lookup_publish needs.  Waits for kilnd's answer
+ * like lookup_begin, but at most once in a process if kilnd does not answer, and never for another
+ * compile.  Returns false, and sets |reason|, if the result cannot be published. */
+bool lookup_retry(struct lookup *lookup, const struct rtc_program *program);
 /* Stores the result in kilnd, with the manifest |files| of the compile.  Returns false if kilnd
  * does not store the result; the caller then calls lookup_give_back. */
 bool lookup_publish(struct lookup *lookup, const struct rtc_program *program, struct bytes files,
