@@ -276,10 +276,11 @@ struct kiln_recording work_recording(const struct work *work, const struct kiln_
                                     .timeout_ms = work->options.timeout_ms };
 }
 
-/* Returns whether the same request would fail again, for example because there is no compiler. */
-static bool is_lasting(enum kiln_code code)
+/* Returns whether |why| says that nothing can be compiled.  Generic kernels must not hide other
+ * failures, such as tensors that are too small, from the job. */
+static bool lacks_compiler(enum kiln_code why)
 {
-    return !kiln_code_is_retryable(code) || code == KILN_UNAVAILABLE;
+    return why == KILN_COMPILE_FAILED || why == KILN_UNAVAILABLE || why == KILN_UNSUPPORTED;
 }
 
 /* The job loads the plan anyway, and then uses the module that is loaded here. */
@@ -307,7 +308,8 @@ bool work_get_generic(struct work *work, enum kiln_code why)
     struct kiln_plan_options options = work_plan_options(work, work->options.solver, NULL);
     struct kiln_plan *plan = NULL;
     options.generic = 1;
-    if (!is_lasting(why) || work->options.solver || atomic_load(&work->device->refuses_generic) ||
+    if (!lacks_compiler(why) || work->options.solver ||
+        atomic_load(&work->device->refuses_generic) ||
         kiln_plan_get(work->client, work->public_problem, &options, &plan, &ignored))
         return false;
     bool is_generic = kiln_plan_source(plan) == KILN_PLAN_GENERIC;

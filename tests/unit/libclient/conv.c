@@ -393,6 +393,7 @@ TEST(conv, the_callers_tensors_are_used_and_checked)
         must(kiln_memory_create(&f->device->base, bytes, &memory[i], &f->err), f->err);
         must(kiln_memory_write(memory[i], values, bytes, &f->err), f->err);
     }
+    f->generic = &generic; /* which must not hide the failures */
     f->options.x = memory[0];
     f->options.w = memory[1];
     assert_int_equal(conv_find(f), KILN_E_INVALID);
