@@ -66,13 +66,24 @@ static void collect(struct replacements *r)
     }
 }
 
+/* Loads the plan, because the job must not exchange a plan that works for one that its driver
+ * refuses.  The job then uses the loaded modules. */
+static enum kiln_code load_plan(struct kiln_device *device, struct kiln_plan *plan)
+{
+    struct kiln_error ignored;
+    struct kiln_run *run = NULL;
+    int rc = kiln_run_create(device, plan, &run, &ignored);
+    kiln_run_destroy(run);
+    return (enum kiln_code)rc;
+}
+
 static int take_plan(void *context, size_t index, struct kiln_plan *plan,
                      const struct kiln_error *err)
 {
     struct replacements *r = context;
     struct soon_watch *w = r->watches[index];
-    enum kiln_code code = err ? (enum kiln_code)err->code : KILN_OK;
-    if (plan)
+    enum kiln_code code = err ? (enum kiln_code)err->code : load_plan(w->options.device, plan);
+    if (!code)
         soon_publish(w, plan, r->incumbents[index], w->stage);
     else if (kiln_code_is_retryable(code))
         r->shall_wait = true;

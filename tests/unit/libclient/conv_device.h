@@ -16,7 +16,8 @@ struct made_device {
     struct kiln_device base; /* first member */
     double now_ms;
     /* number of launches so far; numbers of memory objects and of functions that exist */
-    unsigned launches, memories, functions;
+    unsigned launches, memories;
+    atomic_uint functions; /* the job and its thread load kernels at the same time */
     bool is_lost;
     const void *busy_stream;  /* the stream whose pending work still writes to memory */
     bool was_own_stream_used; /* whether memory was copied on the device's own stream */

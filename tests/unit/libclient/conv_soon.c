@@ -351,6 +351,20 @@ TEST_F(soon, a_generic_plan_is_replaced_when_kilnd_has_time)
     assert_string_equal(solver_in(f), "ConvGood");
 }
 
+/* For example, kilnd's compiler is newer than the driver, unlike that of the package. */
+TEST_F(soon, a_generic_plan_stays_if_the_driver_refuses_its_replacement)
+{
+    static const struct conv_solver too_new[] = {
+        { .name = "ConvGood", .kernel = "damaged 1" },
+        { .name = "ConvDirectNaive", .kernel = "damaged 2" },
+    };
+    CONV_USE(f, too_new);
+    f->generic = &generic;
+    must(conv_find(f), f->err);
+    wait_until("the end of tuning", is_tuned, f);
+    assert_string_equal(solver_in(f), "ConvGeneric");
+}
+
 /* Answers the first request of the thread after the job's fourth generic plan, and none of the
  * others. */
 static void answer_fourth(struct fake_request *rq)
