@@ -10,6 +10,9 @@
 #include <kiln/device.h>
 #include <stdlib.h>
 
+/* A problem is requested until so many batches with it have brought no plan at all.  A batch that
+ * brings some plans counts as no attempt, because kilnd may need longer than the time limit of one
+ * batch to compile for a large network. */
 #define ATTEMPTS_MAX 3u
 #define RETRY_NS 1000000000ull
 
@@ -19,7 +22,8 @@ struct replacements {
     struct kiln_plan **incumbents; /* references */
     struct kiln_problem *problems;
     size_t count;
-    bool shall_wait; /* kilnd was overloaded */
+    bool has_published; /* at least one plan */
+    bool shall_wait;    /* kilnd was overloaded */
 };
 
 static void replacements_done(struct replacements *r)
@@ -44,7 +48,6 @@ static bool is_same_request(const struct soon_watch *a, const struct soon_watch 
 
 static void add_watch(struct replacements *r, struct soon_watch *w)
 {
-    w->replacements++;
     r->watches[r->count] = w;
     r->incumbents[r->count] = kiln_plan_ref(w->plan);
     r->problems[r->count++] = w->problem;
@@ -83,14 +86,16 @@ static int take_plan(void *context, size_t index, struct kiln_plan *plan,
     struct replacements *r = context;
     struct soon_watch *w = r->watches[index];
     enum kiln_code code = err ? (enum kiln_code)err->code : load_plan(w->options.device, plan);
-    if (!code)
+    if (!code) {
         soon_publish(w, plan, r->incumbents[index], w->stage);
-    else if (kiln_code_is_retryable(code))
+        r->has_published |= kiln_plan_source(plan) != KILN_PLAN_GENERIC;
+    } else if (kiln_code_is_retryable(code)) {
         r->shall_wait = true;
-    else if (code == KILN_COMPILE_FAILED && !w->by_heuristic)
+    } else if (code == KILN_COMPILE_FAILED && !w->by_heuristic) {
         w->by_heuristic = true;
-    else
+    } else {
         w->replacements = ATTEMPTS_MAX;
+    }
     return pace_is_stopped(&r->soon->pace);
 }
 
@@ -117,7 +122,10 @@ static void request_plans(struct replacements *r)
                                            .options = &options,
                                            .ready = take_plan,
                                            .context = r };
-    if (kiln_plan_batch(r->soon->client, &batch, &ignored) || r->shall_wait)
+    int rc = kiln_plan_batch(r->soon->client, &batch, &ignored);
+    for (size_t i = 0; i < r->count && !r->has_published; i++)
+        r->watches[i]->replacements++;
+    if (rc || r->shall_wait)
         pace_wait(&r->soon->pace, RETRY_NS);
 }
 

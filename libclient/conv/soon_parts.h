@@ -27,7 +27,7 @@ struct soon_watch {
     unsigned attempts;
     bool is_postponed; /* another process measured the problem when the thread asked last */
     bool is_outdated;  /* the problem's records may have changed since the thread compared them */
-    unsigned replacements; /* how often the thread has asked for a plan instead of a generic one */
+    unsigned replacements; /* number of vain attempts to replace the problem's generic plan */
     bool by_heuristic;     /* the plan that the records choose instead does not compile */
     /* The members below are guarded by the lock. */
     struct kiln_plan *plan; /* owned: the best plan so far */

@@ -308,7 +308,7 @@ TEST_F(soon, a_generic_plan_is_replaced_if_the_recorded_config_does_not_compile)
 static struct {
     struct fake_request request; /* the first one */
     uint8_t body[4096];
-    unsigned count;
+    unsigned count, answered;
 } held;
 
 static bool is_replacement(const struct fake_request *rq)
@@ -348,6 +348,57 @@ TEST_F(soon, a_generic_plan_is_replaced_when_kilnd_has_time)
     must(conv_find(f), f->err);
     wait_until("the plan without generic kernels", is_better, f);
     assert_true(refresh(f).is_new);
+    assert_string_equal(solver_in(f), "ConvGood");
+}
+
+#define PROBLEMS 5u
+
+/* Answers one of the problems 1 to PROBLEMS in each batch of requests, the last problem first. The
+ * first batch gets its answer when the job has a plan for one more problem, so that all of these
+ * problems are watched. */
+static void answer_one_of_each_batch(struct fake_request *rq)
+{
+    struct reader r = reader_of(rq->body);
+    uint32_t n = rq->header.type == MESSAGE_plan ? message_plan_read(&r).problem.n : 0;
+    bool is_next = n == PROBLEMS - held.answered;
+    if (!is_replacement(rq)) {
+        conv_answer(rq);
+        if (n == PROBLEMS + 1)
+            reply_busy(&held.request);
+    } else if (++held.count == 1) {
+        hold(rq);
+    } else if (is_next || n > PROBLEMS) {
+        held.answered += is_next;
+        conv_answer(rq);
+    } else {
+        reply_busy(rq);
+    }
+}
+
+static bool has_replaced_all(void *context)
+{
+    const struct conv_fixture *f = context;
+    return kiln_conv_generation(f->client) == 1 + PROBLEMS + 1;
+}
+
+/* A batch may be as large as a network, and its time limit may be over before kilnd has compiled
+ * every kernel. */
+TEST_F(soon, generic_plans_are_replaced_as_long_as_kilnd_compiles)
+{
+    test_setenv("KILN_SOON_BUDGET", "0");
+    f->generic = &generic;
+    f->options.timeout_ms = 600000;
+    f->daemon.handle = answer_one_of_each_batch;
+    held.count = 0;
+    held.answered = 0;
+    for (f->problem.n = 1; f->problem.n <= PROBLEMS + 1; f->problem.n++) {
+        must(conv_find(f), f->err);
+        if (f->problem.n == 1)
+            WAIT_FOR(f->unanswered == 1);
+    }
+    wait_until("the plans without generic kernels", has_replaced_all, f);
+    f->problem.n = 1;
+    must(conv_find(f), f->err);
     assert_string_equal(solver_in(f), "ConvGood");
 }
 
