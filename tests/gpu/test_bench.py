@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Tests scripts/bench-gpu without a GPU: with packed programs that only print invented results."""
+"""Tests scripts/bench-gpu and scripts/bench-soon without a GPU: with packed programs that
+only print invented results.
+"""
 import json
 import os
 import pathlib
@@ -118,3 +120,47 @@ class Bench(unittest.TestCase):
             status, text = self.bench(*words)
             self.assertEqual(status, 2, text)
             self.assertIn(why, text)
+
+
+# kilnd, kilnctl, and a kiln-driver that appends the lines to run to the file $RAN, and fails.
+FAKE_SOON = '''#!/bin/sh
+case "${0##*/} $1" in
+    "kilnd "*) exec sleep 60 ;;
+    "kiln-driver devices") echo '{"devices":[{"name":"cuda:0"}]}' ;;
+    "kiln-driver run") cat "$2" >>"$RAN"; echo '{"results":[]}'; exit 1 ;;
+esac
+'''
+
+
+class Soon(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory(prefix="kiln-bench-soon-")
+        self.addCleanup(directory.cleanup)
+        self.directory = pathlib.Path(directory.name)
+        (self.directory / "packed/bin").mkdir(parents=True)
+        (self.directory / "packed/lib").mkdir()
+        for name in ("kilnd", "kilnctl", "kiln-driver"):
+            path = self.directory / "packed/bin" / name
+            path.write_text(FAKE_SOON)
+            path.chmod(0o755)
+        (self.directory / "network").write_text("conv -n 1 -c 8 -F 1\n")
+
+    def bench(self, *arguments):
+        done = subprocess.run(
+            [SOURCE / "scripts/bench-soon", "--packed", self.directory / "packed", "--out",
+             self.directory / "out", "--network", self.directory / "network", *arguments],
+            text=True, capture_output=True,
+            env=os.environ | {"RAN": str(self.directory / "ran")})
+        return done.returncode, done.stdout + done.stderr
+
+    def test_only_the_full_tune_searches_even_if_it_fails(self):
+        status, text = self.bench("--types", "fp32", "--budgets", "300", "full", "improved")
+        self.assertEqual(status, 1, text)
+        full, improved = (self.directory / "ran").read_text().splitlines()
+        self.assertTrue(full.endswith(" -s 1"))
+        self.assertNotIn(" -s 1", improved)
+
+    def test_improved_plans_need_a_full_tune_to_compare_with(self):
+        status, text = self.bench("--types", "fp32", "improved")
+        self.assertEqual(status, 2, text)
+        self.assertIn("name both parts (fp32)", text)
