@@ -93,7 +93,24 @@ static bool read_list(struct shard *shard, int fd, note_keys *note, unsigned *re
     return true;
 }
 
-/* Ends a list, and notes its keys. Requests no lists for a while if this one is not complete. */
+/* Requests no more lists for a while where |list| is from: v1/k/SHARD, or v1/l/SHARD. Both may be
+ * different: leases are kept for a day, so their list may be too long. */
+static void stop_lists(struct shard *shard, const struct fleet_access *list, uint64_t now_ns)
+{
+    struct fleet_listing *listing = &shard->listing;
+    uint64_t *resume_ns =
+        list == &listing->leases ? &listing->leases_resume_ns : &listing->resume_ns;
+    *resume_ns = now_ns + REST_NS;
+}
+
+void fleet_listing_stop(struct shard *shard, uint64_t now_ns)
+{
+    stop_lists(shard, &shard->listing.get, now_ns);
+    stop_lists(shard, &shard->listing.leases, now_ns);
+}
+
+/* Ends a list, and notes its keys. Requests no such lists for a while if this one is not complete.
+ */
 static unsigned end_list(struct shard *shard, const struct fleet_access *get, note_keys *note,
                          uint64_t now_ns)
 {
@@ -101,7 +118,7 @@ static unsigned end_list(struct shard *shard, const struct fleet_access *get, no
     bool is_read =
         fleet_access_ended(shard->engine, get) && read_list(shard, get->fd, note, &found);
     if (!is_read || get->is_partial)
-        fleet_listing_stop(shard, now_ns);
+        stop_lists(shard, get, now_ns);
     return found;
 }
 
@@ -131,11 +148,6 @@ static struct shard *shard_of_list(struct fleet_access *get)
     return (struct shard *)(void *)((char *)get - offsetof(struct shard, listing.get));
 }
 
-void fleet_listing_stop(struct shard *shard, uint64_t now_ns)
-{
-    shard->listing.resume_ns = now_ns + REST_NS;
-}
-
 static uint64_t next_pause(uint64_t pause_ns, unsigned found)
 {
     pause_ns = found < FILES_MIN ? pause_ns * 2 : pause_ns / 2;
@@ -162,7 +174,7 @@ static void on_slow_list(struct fleet_access *get)
 {
     struct shard *shard = shard_of_list(get);
     uint64_t now_ns = clock_monotonic_ns();
-    fleet_listing_stop(shard, now_ns);
+    stop_lists(shard, get, now_ns);
     fleet_leases_look_again(shard->engine, now_ns);
 }
 
@@ -213,20 +225,20 @@ static void on_leases(struct fleet_access *get)
 static void on_slow_leases(struct fleet_access *get)
 {
     struct shard *shard = shard_of_leases(get);
-    fleet_listing_stop(shard, clock_monotonic_ns());
+    stop_lists(shard, get, clock_monotonic_ns());
     fleet_leases_next(shard->engine);
 }
 
 bool fleet_listing_awaits_leases(const struct shard *shard, uint64_t now_ns)
 {
-    return shard->listing.is_requesting_leases && now_ns >= shard->listing.resume_ns;
+    return shard->listing.is_requesting_leases && now_ns >= shard->listing.leases_resume_ns;
 }
 
 void fleet_listing_request_leases(struct shard *shard, unsigned put_off, uint64_t now_ns)
 {
     struct fleet_listing *listing = &shard->listing;
     if (listing->is_requesting_leases || !listing->is_old || put_off < FILES_MIN ||
-        now_ns < listing->resume_ns)
+        now_ns < listing->leases_resume_ns)
         return;
     listing->is_old = false;
     listing->is_requesting_leases = true;

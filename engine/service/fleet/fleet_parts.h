@@ -54,8 +54,9 @@ struct fleet_listing {
     bool is_requesting;
     unsigned waits; /* number of the shard's queries that wait for other hosts */
     uint64_t due_ns, pause_ns;
-    uint64_t resume_ns; /* before this time, no lists are requested */
+    uint64_t resume_ns; /* before this time, no lists of records are requested */
     struct fleet_access leases;
+    uint64_t leases_resume_ns; /* before this time, no lists of leases are requested */
     bool is_requesting_leases;
     bool has_rivals; /* another host had a lease that this host requested */
     bool is_old;     /* since the last list of leases was requested, another host got a lease */
@@ -295,8 +296,7 @@ void fleet_listing_end_wait(struct shard *shard);
 bool fleet_listing_is_used(const struct shard *shard, uint64_t now_ns);
 /* Requests the lists that are due. */
 void fleet_listing_request(struct engine *e, uint64_t now_ns);
-/* Requests no lists of the shard for a while. Call this function when lists have failed, or lacked
- * a record. */
+/* Requests no lists of the shard for a while. Call this function when a list lacked a record. */
 void fleet_listing_stop(struct shard *shard, uint64_t now_ns);
 /* Call this function when another host had the lease that |put| requested. */
 void fleet_listing_note_lost(struct shard *shard, const struct fleet_access *put);
