@@ -428,12 +428,13 @@ unsigned fleet_leases_note_held(struct shard *shard, struct bytes keys)
     return found;
 }
 
-/* Returns whether the lease of |query| is requested before that of |best|, although both have the
- * same rank. If other hosts need the same kernels, each host takes them in another order. */
+/* Returns whether the lease of |query| is requested before that of |best|, which was put off
+ * earlier and has the same rank. If other hosts need the same kernels, each host takes them in
+ * another order. No kernel must wait long because of that. */
 static bool is_nearer(const struct fleet_query *query, const struct fleet_query *best)
 {
     uint64_t random = query->shard->engine->instance;
-    return query->shard->listing.has_rivals &&
+    return query->shard->listing.has_rivals && clock_monotonic_ns() - best->began_ns < WAIT_NS &&
            (digest_hash(&query->key) ^ random) < (digest_hash(&best->key) ^ random);
 }
 
