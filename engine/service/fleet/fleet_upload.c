@@ -51,6 +51,7 @@ struct fleet_upload {
     char path[PATH_MAX];         /* file of the mark; "": the mark is in memory only */
     char tree[TREE_SIZE];        /* hash of the tree's URL: the mark counts only for this tree */
     struct upload_row mark;      /* the last kernel that was uploaded or left out; id 0: none */
+    bool is_mark_old;            /* the file of the mark names no tree */
     struct upload_row next_mark; /* the mark after the uploads that are in progress */
     uint64_t due_ns, hurry_until_ns;
     bool is_busy, has_more, has_failed;
@@ -81,15 +82,16 @@ static void hash_tree(const char *url, char tree[TREE_SIZE])
 }
 
 /* Also accepts a mark without a tree, as older versions wrote it. */
-static bool parse_mark(const char *text, const char *tree, struct upload_row *ret_mark)
+static bool parse_mark(struct fleet_upload *u, const char *text)
 {
     unsigned long long id;
     char key[DIGEST_HEX_SIZE], of_tree[TREE_SIZE];
     int count = sscanf(text, "%20llu %64s %16s", &id, key, of_tree);
-    if (count < 2 || !digest_from_hex(key, &ret_mark->key) ||
-        (count > 2 && strcmp(of_tree, tree) != 0))
+    if (count < 2 || !digest_from_hex(key, &u->mark.key) ||
+        (count > 2 && strcmp(of_tree, u->tree) != 0))
         return false;
-    ret_mark->id = id;
+    u->mark.id = id;
+    u->is_mark_old = count == 2;
     return true;
 }
 
@@ -105,7 +107,7 @@ static enum kiln_code read_mark(struct fleet_upload *u, struct kiln_err *err)
     if (rc)
         return rc == KILN_NOT_FOUND || rc == KILN_FULL ? KILN_OK : rc;
     snprintf(text, sizeof(text), "%.*s", (int)content.size, (const char *)content.data);
-    if (!parse_mark(text, u->tree, &u->mark))
+    if (!parse_mark(u, text))
         u->mark = (struct upload_row){ 0 };
     return KILN_OK;
 }
@@ -370,8 +372,9 @@ static void save_mark(struct fleet_upload *u)
 
 static void advance_mark(struct fleet_upload *u)
 {
-    if (u->mark.id != u->next_mark.id) {
+    if (u->mark.id != u->next_mark.id || u->is_mark_old) {
         u->mark = u->next_mark;
+        u->is_mark_old = false;
         save_mark(u);
     }
     u->has_more |= u->has_news;

@@ -181,7 +181,7 @@ TEST_F(builder, another_tree_gets_all_kernels)
 }
 
 /* Older versions wrote such marks. */
-TEST_F(builder, a_mark_without_a_tree_counts)
+TEST_F(builder, a_mark_without_a_tree_counts_for_the_first_tree)
 {
     char path[512];
     BUFFER_AUTO struct buffer mark;
@@ -199,6 +199,11 @@ TEST_F(builder, a_mark_without_a_tree_counts)
     restart_as_builder(f);
     pass_time(f);
     assert_null(next_access(f));
+    f->users.engine.options.fleet_tree = "https://host/other";
+    restart_as_builder(f);
+    pass_time(f);
+    expect_record(f, next_access(f), "a.cl");
+    end_put(f, FLEET_END_DONE);
 }
 
 TEST_F(builder, a_failed_upload_is_repeated)
