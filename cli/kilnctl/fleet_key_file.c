@@ -79,8 +79,8 @@ static int check_replaced(const char *path, const struct json *key, struct kiln_
         strcmp(json_get_text(old, "key", ""), json_get_text(key, "key", "")) == 0)
         return KILN_E_OK;
     return cli_fail(err, KILN_E_INVALID,
-                    "'%s' has another key: make a key with another name (kilnctl pkg keygen), or "
-                    "remove that file to revoke its key",
+                    "'%s' has another key: make a key with another name (kilnctl fleet enrol "
+                    "--name), or remove that file to revoke its key",
                     path);
 }
 

@@ -307,6 +307,7 @@ TEST_F(kilnctl_fleet, another_key_of_the_same_name_is_not_replaced)
     assert_int_equal(RUN(&f->run, "fleet", "trust", pub, "--index", "--directory", f->trust),
                      KILN_E_INVALID);
     assert_says(f->run.err.text, "another key");
+    assert_says(f->run.err.text, "fleet enrol");
     scratch_path(f->directory, "alice.pub", pub);
     assert_int_equal(RUN(&f->run, "fleet", "trust", pub, "--index", "--directory", f->trust),
                      KILN_E_OK);
