@@ -26,7 +26,7 @@ overload = Names(default=Names(_op_dk=None))
 library = Names(Library=Library)
 version = Names(hip=None)
 ops = Names(aten=Names(convolution=overload, convolution_backward=overload))
-_C = Names(_cuda_getCurrentRawStream=lambda index: 0,
+_C = Names(_cuda_getCurrentRawStream=lambda index: 0, _is_tracing=bool,
            DispatchKey=Names(CompositeExplicitAutograd=1), _get_cudnn_benchmark=bool,
            _get_cudnn_deterministic=bool, _get_deterministic_algorithms=bool,
            _get_cudnn_enabled=bool, _get_cudnn_allow_tf32=bool,
