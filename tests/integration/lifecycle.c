@@ -222,12 +222,22 @@ static bool is_pinged(void *context)
     return f->result.status == 0;
 }
 
+/* Called in the child that becomes kilnd. */
+static void slow_down_clock(void *context)
+{
+    (void)context;
+    setenv("LD_PRELOAD", KILN_BIN "/../tests/slow_clock.so", 1);
+    setenv("ASAN_OPTIONS", "verify_asan_link_order=0", 1);
+}
+
 static void expect_wait_for_holder(struct host *f, bool has_socket)
 {
     f->daemon.keep_log = true;
     daemon_process_start(&f->daemon);
     daemon_process_kill(&f->daemon);
     pid_t holder = start_holder(f, has_socket);
+    /* kilnd waits for 2 s, which must not pass before the holder is killed. */
+    f->daemon.prepare = slow_down_clock;
     daemon_process_begin(&f->daemon);
     wait_until("kilnd to wait for the process", says_that_it_waits, f);
     assert_int_equal(kill(holder, SIGKILL), 0);
