@@ -12,6 +12,7 @@ struct fixture {
     struct program_result result;
     const char *file;
     const char *awaited;
+    size_t log_size; /* size of the log before the last reload */
 };
 
 SET_UP(setup)
@@ -32,11 +33,13 @@ static bool log_has(void *context)
 {
     struct fixture *f = context;
     KILN_AUTO(mem) char *text = daemon_process_log(&f->daemon);
-    return strstr(text, f->awaited) != NULL;
+    return strlen(text) >= f->log_size && strstr(text + f->log_size, f->awaited) != NULL;
 }
 
 static void reload_and_wait(struct fixture *f, const char *configuration, const char *words)
 {
+    KILN_AUTO(mem) char *before = daemon_process_log(&f->daemon);
+    f->log_size = strlen(before);
     test_write_text(f->file, configuration);
     assert_int_equal(kill(f->daemon.pid, SIGHUP), 0);
     f->awaited = words;
