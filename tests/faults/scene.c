@@ -21,7 +21,7 @@
 #define DEVICE "gfx90a68"
 /* time of version 0 of a record, in ms; later versions have shorter times */
 #define SLOWEST 1000000.0
-#define ASK_MS 20000 /* time limit of an answer; a kilnd that takes longer counts as hanging */
+#define ASK_MS (WAIT_MAX_S * 1000) /* time limit of an answer; a kilnd that takes longer hangs */
 #define BATCH_MAX 64u
 #define LEASED 1000u /* problems with this number or a higher one are tuned under a lease */
 #define LEASED_SOLVER "SolverC"
