@@ -299,7 +299,7 @@ TEST_F(driver_find, an_unrecorded_measurement_causes_a_warning_and_is_in_the_jso
     assert_string_equal(read_printed(f), "");
     fake.recorded = KILN_E_FULL;
     find_warn((void *)&fake, f->out);
-    assert_says(read_printed(f), "not recorded: the disk is? full");
+    assert_says(read_printed(f), "nothing was recorded: the disk is? full");
     KILN_AUTO(json) struct json *json = find_json((void *)&fake);
     assert_false(json_get_bool(json, "recorded", true));
     assert_string_equal(json_get_text(json, "not_recorded", ""), "the disk is\x1b full");
@@ -311,6 +311,6 @@ TEST_F(driver_find, a_recording_that_the_build_does_not_support_causes_one_warni
     find_warn((void *)&fake, f->out);
     find_warn((void *)&fake, f->out);
     const char *printed = read_printed(f);
-    assert_says(printed, "not recorded: the disk is? full");
+    assert_says(printed, "nothing was recorded: the disk is? full");
     assert_ptr_equal(strchr(printed, '\n'), strrchr(printed, '\n'));
 }
