@@ -44,8 +44,9 @@ static void add_extent(struct solution_kernel *kernel, struct extent e)
     generic_add_number(kernel, e.w);
 }
 
-/* The quotient of a and |size| is a * factor >> shift, for a below 2^31: |factor| is at most
- * size / 2^(shift - 31) too large, relative to 2^shift / size. */
+/* For a below 2^31, the quotient of a and |size| is a * factor >> shift.  With |factor| rounded up
+ * from 2^shift / size, the product is too large by less than a / 2^shift < 1 / size of a quotient,
+ * so it does not reach the next whole number.  |factor| is below 2^32. */
 struct divisor {
     uint32_t factor, shift;
 };

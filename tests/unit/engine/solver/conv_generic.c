@@ -243,8 +243,9 @@ static uint32_t quotient(const struct solution_kernel *k, uint32_t a)
 
 TEST_F(solver, the_kernels_division_is_exact)
 {
-    static const uint32_t widths[] = { 1,    2,    3,    5,     7,     13,      28,      31,
-                                       1000, 1023, 1025, 46341, 65535, 8388607, 16777213 };
+    static const uint32_t widths[] = { 1,     2,       3,       5,        7,       13,
+                                       28,    31,      1000,    1023,     1025,    46341,
+                                       65535, 8388607, 8388609, 16777213, 16777216 };
     f->problem.direction = DIRECTION_BACKWARD_WEIGHTS;
     f->problem.n = f->problem.c = f->problem.k = 1;
     f->problem.filter = (struct extent){ 1, 1, 1 };
@@ -261,6 +262,9 @@ TEST_F(solver, the_kernels_division_is_exact)
                 assert_int_equal(quotient(k, multiple - 1), (multiple - 1) / widths[i]);
         }
         assert_int_equal(quotient(k, INT32_MAX), INT32_MAX / widths[i]);
+        /* the largest number with the largest remainder */
+        uint32_t worst = (1u << 31) / widths[i] * widths[i] - 1;
+        assert_int_equal(quotient(k, worst), worst / widths[i]);
     }
 }
 
