@@ -8,6 +8,7 @@
  * Without arguments, PROBLEMS is 1, each tile is only compiled for one of the tiles' problems, and
  * ConvGeneric is left out. */
 #include "engine/solver/conv_generic.h"
+#include "engine/solver/conv_generic_mma.h"
 #include "engine/solver/conv_implicit_gemm_paths.h"
 #include "engine/solver/conv_pointwise.h"
 #include "tests/gpu/nvrtc.h"
@@ -54,11 +55,10 @@ static bool is_clean(const struct nvrtc_program *p)
     return false;
 }
 
-static unsigned compile(const struct solver *solver, const struct problem *problem,
-                        const struct target *target)
+static unsigned compile_choice(struct solver_choice choice, const struct problem *problem,
+                               const struct target *target)
 {
     static struct solution solution;
-    struct solver_choice choice = { .solver = bytes_of_text(solver->name) };
     struct nvrtc_pool pool = { .count = 0 };
     struct kiln_err err = KILN_ERR_INIT;
     unsigned bad = 0;
@@ -70,6 +70,27 @@ static unsigned compile(const struct solver *solver, const struct problem *probl
         bad += !is_clean(pool.programs[i]);
     }
     nvrtc_pool_done(&pool);
+    return bad;
+}
+
+static unsigned compile(const struct solver *solver, const struct problem *problem,
+                        const struct target *target)
+{
+    return compile_choice((struct solver_choice){ .solver = bytes_of_text(solver->name) }, problem,
+                          target);
+}
+
+/* Compiles all programs of ConvGeneric for matrix cores. Few random problems need one. */
+static unsigned compile_generic_on_matrix_cores(const struct target *target)
+{
+    unsigned bad = 0;
+    for (uint32_t i = 0; i < conv_generic_samples(target); i++) {
+        struct generic_sample sample = conv_generic_sample(i);
+        struct solver_choice choice = { .solver = bytes_of_text(solver_conv_generic.name),
+                                        .config = bytes_of_text(sample.config) };
+        if (generic_mma_applies(&sample.problem, target))
+            bad += compile_choice(choice, &sample.problem, target);
+    }
     return bad;
 }
 
@@ -100,7 +121,8 @@ static void every_solver_compiles_without_diagnostics(void **state)
     for (size_t i = 0; solvers[i]; i++)
         bad += compile_random(solvers[i], number, &target);
     if (every_tile_of_every_problem)
-        bad += compile_random(&solver_conv_generic, number, &target);
+        bad += compile_random(&solver_conv_generic, number, &target) +
+               compile_generic_on_matrix_cores(&target);
     assert_int_equal(bad, 0);
 }
 
