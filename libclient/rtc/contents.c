@@ -106,6 +106,15 @@ static bool examine(const char *path, struct contents *ret_contents, struct name
     return true;
 }
 
+static bool has_state(const char *path, const struct file_state *state)
+{
+    struct stat seen;
+    if (stat(path, &seen))
+        return false;
+    const struct file_state now = file_state_of(&seen);
+    return file_state_equal(&now, state);
+}
+
 bool contents_of(const char *path, const struct file_state *state, struct contents *ret_contents)
 {
     struct names_text *names;
@@ -114,6 +123,11 @@ bool contents_of(const char *path, const struct file_state *state, struct conten
         return true;
     if (!examine(path, ret_contents, &names))
         return false;
+    /* The name may have got another file before it was read. */
+    if (!has_state(path, state)) {
+        names_free(names);
+        return false;
+    }
     /* A file that changes now may change again and have the same state. */
     if (!file_state_is_since(state, now_ns) && add_known(state, ret_contents))
         return true;

@@ -38,5 +38,5 @@ bool file_state_is_since(const struct file_state *state, uint64_t now_ns);
 uint64_t file_clock_ns(void);
 
 /* Finds out about the contents of the file at |path|, whose state is |state|.  Returns false if the
- * file cannot be read. */
+ * file cannot be read, or has another state. */
 bool contents_of(const char *path, const struct file_state *state, struct contents *ret_contents);
