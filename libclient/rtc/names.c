@@ -15,13 +15,16 @@ enum {
     WORD_MAIN,       /* __BASE_FILE__ and similar words, or a part of them */
     WORD_DEFINE,     /* a macro begins: the next word is its name, and its text follows */
     WORD_DEFINE_END, /* the macro ends */
+    /* the next word is a part of the macro's name, with which ## may make the name */
+    WORD_NAME_PART,
     WORD_FIRST = 16, /* all other words have at least this value */
 };
 
-#define PART_MIN 4
+#define PART_MIN 3
+#define NAME_MAX_SIZE 256u /* longer names of macros have no parts, which would take long */
 #define SEEN 1024u
-#define TAINTED_MAX 512u
-#define TAINTED_BITS 65536u
+#define TAINTED_MAX 2048u
+#define TAINTED_BITS 524288u
 
 struct names_text {
     struct buffer words;
@@ -51,18 +54,23 @@ static bool is_part(struct bytes word, const char *whole)
            !is_in(word, "__BASE_") && !is_in(word, "__builtin_");
 }
 
-static uint32_t kind_of(struct bytes word, bool is_pasted)
+static uint32_t hash_of(struct bytes word)
 {
-    if (is_part(word, "__FILE__") || is_part(word, "__FILE_NAME__") ||
-        (is_pasted && word.size == 4 && begins_with(word, "FILE")))
-        return WORD_FILE;
-    if (is_part(word, "__BASE_FILE__") || is_part(word, "__builtin_FILE") ||
-        begins_with(word, "__builtin_FILE") || begins_with(word, "__builtin_source_location"))
-        return WORD_MAIN;
     uint32_t hash = 2166136261u;
     for (size_t i = 0; i < word.size; i++)
         hash = (hash ^ word.data[i]) * 16777619u;
     return hash < WORD_FIRST ? hash + WORD_FIRST : hash;
+}
+
+static uint32_t kind_of(struct bytes word)
+{
+    if (is_part(word, "__FILE__") || is_part(word, "__FILE_NAME__") ||
+        (word.size == 4 && begins_with(word, "FILE")))
+        return WORD_FILE;
+    if (is_part(word, "__BASE_FILE__") || is_part(word, "__builtin_FILE") ||
+        begins_with(word, "__builtin_FILE") || begins_with(word, "__builtin_source_location"))
+        return WORD_MAIN;
+    return hash_of(word);
 }
 
 /* ---- reading a text ---- */
@@ -70,7 +78,7 @@ static uint32_t kind_of(struct bytes word, bool is_pasted)
 struct scan {
     struct names_text *to;
     const uint8_t *begin, *at, *end;
-    bool is_pasted; /* the text contains ## */
+    bool has_comments; /* else what looks like one is in a string */
     bool is_in_macro, is_in_comment;
     uint32_t seen[SEEN]; /* words that were put outside of macros; leaves out most repetitions */
 };
@@ -87,17 +95,17 @@ static bool is_next(const struct scan *s, const char *text)
     return (size_t)(s->end - s->at) >= size && memcmp(s->at, text, size) == 0;
 }
 
-static uint32_t take_word(struct scan *s)
+static struct bytes take_word(struct scan *s)
 {
     const uint8_t *begin = s->at;
     while (s->at < s->end && is_of_word(*s->at))
         s->at++;
-    return kind_of(bytes_of(begin, (size_t)(s->at - begin)), s->is_pasted);
+    return bytes_of(begin, (size_t)(s->at - begin));
 }
 
 static void read_word(struct scan *s)
 {
-    uint32_t word = take_word(s), *seen = &s->seen[word % SEEN];
+    uint32_t word = kind_of(take_word(s)), *seen = &s->seen[word % SEEN];
     if (!s->is_in_macro && *seen == word)
         return;
     if (!s->is_in_macro)
@@ -112,12 +120,26 @@ static void end_macro(struct scan *s)
     s->is_in_macro = s->is_in_comment = false;
 }
 
+/* Skips to |end|, but notes the program's name: what is skipped may be in a string, and be code. */
+static void skip_to(struct scan *s, const uint8_t *end)
+{
+    while (s->at < end)
+        if (is_of_word(*s->at)) {
+            uint32_t word = kind_of(take_word(s));
+            s->to->has_name |= word == WORD_FILE || word == WORD_MAIN;
+        } else {
+            s->at++;
+        }
+}
+
+static bool is_comment(const struct scan *s) { return s->has_comments && is_next(s, "/*"); }
+
 static void skip_blanks(struct scan *s)
 {
-    while (s->at < s->end && (*s->at == ' ' || *s->at == '\t' || is_next(s, "/*"))) {
+    while (s->at < s->end && (*s->at == ' ' || *s->at == '\t' || is_comment(s))) {
         const uint8_t *end =
             *s->at == '/' ? memmem(s->at, (size_t)(s->end - s->at), "*/", 2) : s->at;
-        s->at = !end ? s->end : *s->at == '/' ? end + 2 : s->at + 1;
+        skip_to(s, !end ? s->end : *s->at == '/' ? end + 2 : s->at + 1);
     }
 }
 
@@ -129,6 +151,36 @@ static bool is_first_in_line(const struct scan *s)
     return at == s->begin || at[-1] == '\n';
 }
 
+static void put_part(struct scan *s, const uint8_t *begin, const uint8_t *end)
+{
+    if (end - begin < PART_MIN)
+        return;
+    put(s, WORD_NAME_PART);
+    put(s, hash_of(bytes_of(begin, (size_t)(end - begin))));
+}
+
+/* Puts the name of a macro, and the parts that "LOG_##level" or "kind##_LOG" may leave of it. */
+static void put_name(struct scan *s, struct bytes name)
+{
+    const uint8_t *end = name.data + name.size;
+    put(s, kind_of(name));
+    if (name.size > NAME_MAX_SIZE)
+        return;
+    for (const uint8_t *at = name.data; at < end; at++)
+        if (*at == '_') {
+            put_part(s, name.data, at + 1);
+            put_part(s, at, end);
+        }
+}
+
+/* Returns whether a line ends in a string or a comment that may have begun before the line.  Then
+ * the line is perhaps no directive. */
+static bool may_end_text(const uint8_t *begin, const uint8_t *end)
+{
+    const size_t size = (size_t)(end - begin);
+    return size && (memchr(begin, '"', size) || memmem(begin, size, "*/", 2));
+}
+
 /* Reads from a "#".  If a definition follows, begins a macro.  Skips the line of a condition, which
  * cannot depend on the text of a name. */
 static void read_directive(struct scan *s)
@@ -138,7 +190,9 @@ static void read_directive(struct scan *s)
     skip_blanks(s);
     if (is_certain && (is_next(s, "if") || is_next(s, "el") || is_next(s, "endif"))) {
         const uint8_t *end = memchr(s->at, '\n', (size_t)(s->end - s->at));
-        s->at = end ? end : s->end;
+        end = end ? end : s->end;
+        if (!may_end_text(s->at, end))
+            skip_to(s, end);
         return;
     }
     if (!is_next(s, "define"))
@@ -147,7 +201,7 @@ static void read_directive(struct scan *s)
     skip_blanks(s);
     end_macro(s);
     put(s, WORD_DEFINE);
-    put(s, take_word(s));
+    put_name(s, take_word(s));
     s->is_in_macro = true;
 }
 
@@ -156,7 +210,7 @@ static void read_other(struct scan *s)
 {
     if (*s->at == '\n' && !s->is_in_comment)
         end_macro(s);
-    else if (s->is_in_macro && is_next(s, "/*"))
+    else if (s->is_in_macro && is_comment(s))
         s->is_in_comment = true;
     else if (is_next(s, "*/"))
         s->is_in_comment = false;
@@ -175,17 +229,17 @@ static void read_text(struct scan *s)
     end_macro(s);
 }
 
-static struct names_text *read_joined(struct bytes joined)
+static struct names_text *read_joined(struct bytes joined, bool has_comments)
 {
     struct names_text *to = calloc(1, sizeof(*to));
     if (!to)
         return NULL;
     buffer_init(&to->words, SIZE_MAX);
-    struct scan s = {
-        .to = to, .begin = joined.data, .at = joined.data, .end = joined.data + joined.size
-    };
-    s.is_pasted = joined.size && (memmem(joined.data, joined.size, "##", 2) ||
-                                  memmem(joined.data, joined.size, "%:%:", 4));
+    struct scan s = { .to = to,
+                      .begin = joined.data,
+                      .at = joined.data,
+                      .end = joined.data + joined.size,
+                      .has_comments = has_comments };
     read_text(&s);
     if (!to->words.failed)
         return to;
@@ -201,7 +255,7 @@ static struct names_text *read_without_comments(struct names_text *whole, struct
     if (!whole || !whole->has_name || !comments_remove(text, &code))
         return whole;
     names_free(whole);
-    return read_joined(buffer_view(&code));
+    return read_joined(buffer_view(&code), false);
 }
 
 struct names_text *names_read(struct bytes text)
@@ -209,7 +263,8 @@ struct names_text *names_read(struct bytes text)
     BUFFER_AUTO struct buffer joined;
     buffer_init(&joined, text.size);
     comments_join_lines(text, &joined);
-    return joined.failed ? NULL : read_without_comments(read_joined(buffer_view(&joined)), text);
+    return joined.failed ? NULL
+                         : read_without_comments(read_joined(buffer_view(&joined), true), text);
 }
 
 void names_free(struct names_text *text)
@@ -260,19 +315,30 @@ static uint32_t word_at(const struct names_text *text, size_t at)
     return word;
 }
 
+/* Taints the macro whose name is at |at|, and the parts of its name, which follow. */
+static void taint_macro(struct tainted *t, const struct names_text *text, size_t at)
+{
+    taint(t, word_at(text, at));
+    for (size_t i = at + 1; i + 1 < word_count(text) && word_at(text, i) == WORD_NAME_PART; i += 2)
+        if (!is_tainted(t, word_at(text, i + 1)))
+            taint(t, word_at(text, i + 1));
+}
+
 /* Taints the macros of |text| that use a tainted word.  Returns whether there was one. */
 static bool taint_macros(struct tainted *t, const struct names_text *text)
 {
     unsigned before = t->count;
-    uint32_t macro = 0;
+    size_t macro = 0; /* the place of its name */
     for (size_t i = 0; i < word_count(text); i++) {
         uint32_t word = word_at(text, i);
-        if (word == WORD_DEFINE && i + 1 < word_count(text))
-            macro = word_at(text, ++i);
+        if (word == WORD_DEFINE)
+            macro = i + 1;
         else if (word == WORD_DEFINE_END)
             macro = 0;
-        else if (macro && is_tainted(t, word) && !is_tainted(t, macro))
-            taint(t, macro);
+        if (word == WORD_DEFINE || word == WORD_NAME_PART)
+            i++;
+        else if (macro && is_tainted(t, word) && !is_tainted(t, word_at(text, macro)))
+            taint_macro(t, text, macro);
     }
     return t->count > before;
 }
@@ -294,7 +360,9 @@ static bool has_tainted(const struct tainted *t, const struct names_text *text, 
     for (size_t i = 0; i < word_count(text); i++) {
         uint32_t word = word_at(text, i);
         is_in_macro = (is_in_macro || word == WORD_DEFINE) && word != WORD_DEFINE_END;
-        if ((anywhere || !is_in_macro) && is_tainted(t, word))
+        if (word == WORD_NAME_PART)
+            i++;
+        else if ((anywhere || !is_in_macro) && is_tainted(t, word))
             return true;
     }
     return false;

@@ -2,6 +2,8 @@
 #include "libclient/rtc/names.h"
 #include "tests/support/test.h"
 
+#include <string.h>
+
 struct texts {
     const char *program, *headers[2];
 };
@@ -46,6 +48,14 @@ TEST(plain, a_program_that_expands_the_name_depends_on_it)
         { "int n = A;", { "#define A \\\n sizeof(__FILE__)\n" } },
         { "int n = A;", { "%:define A sizeof(__FILE__)\n" } },
         { "int n = A;", { "#define C(a, b) a##b\n#define A sizeof(C(__FI, LE__))\n" } },
+        { "int n = sizeof(C(__F, C(IL, E__)));", { "#define C(a, b) a##b\n" } },
+        { "int n = sizeof(C(__, C(FILE, __)));", { "#define C(a, b) a##b\n" } },
+        { "int n = LOG(ERROR);", { "#define LOG_ERROR __FILE__\n#define LOG(l) LOG_##l\n" } },
+        { "int n = C(LOG_, ERROR);", { "#define LOG_ERROR __FILE__\n#define C(a, b) a##b\n" } },
+        { "int n = LOG(GET);", { "#define LOG(l) l##_LOG\n", "#define GET_LOG __FILE__\n" } },
+        { "f(R\"(\n#if )\", __FILE__);", { NULL } },
+        { "/*\n#if */ int n = sizeof(__FILE__);", { NULL } },
+        { "f(\"# /*\", __FILE__); /* end */", { NULL } },
     };
     assert_all(texts, sizeof(texts) / sizeof(texts[0]), true);
 }
@@ -58,6 +68,7 @@ TEST(plain, a_header_with_the_name_of_the_main_file_makes_all_programs_depend_on
         { "int n;", { "#define F __builtin_FILE()\n", "int size(const char *f = F);\n" } },
         { "int n;", { "int size(const char *f = F);\n", "#define F() __BASE_FILE__\n" } },
         { "int n;", { "#if A\nint size = sizeof(__BASE_FILE__);\n" } },
+        { "int n;", { "#define A \"/*\"\nint size = sizeof(__BASE_FILE__);\n" } },
         { "int n;", { "asm(\"#if\"); int size = sizeof(__BASE_FILE__);\n" } },
         { "int n;", { "auto where = __builtin_source_location();\n" } },
     };
@@ -77,7 +88,16 @@ TEST(plain, a_name_that_no_program_text_expands_does_not_matter)
         { "int n; // __FILE__", { NULL } },
         { "int AB;", { "#define A __FILE__\n" } },
         { "int n;", { "#define A __builtin_popcount\nint f = C(__builtin_, popc);\n" } },
-        { "FILE *f;", { NULL } },
+        { "int LOG_INFO;", { "#define LOG_ERROR __FILE__\n#define LOG(l) LOG##l\n" } },
     };
     assert_all(texts, sizeof(texts) / sizeof(texts[0]), false);
+}
+
+TEST(plain, long_words_and_macros_that_use_each_other_take_no_long_time)
+{
+    static char text[1u << 20] = "#define ";
+    memset(text + strlen(text), '_', sizeof(text) - strlen(text) - 1);
+    assert_false(are_expanded(&(struct texts){ text, { "#define A __FILE__\n" } }));
+    assert_true(
+        are_expanded(&(struct texts){ "int n = A;", { "#define A B\n#define B A __FILE__\n" } }));
 }
