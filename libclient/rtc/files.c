@@ -103,13 +103,16 @@ static bool is_own_file(const char *path)
 
 /* Returns whether |path| is in /proc or /sys, whose files describe this process or this host.  The
  * manifest needs no entry for them, because it is only used for compiles on this host.  A few names
- * in /proc lead to other files. */
+ * in /proc lead to other files, and ".." leads out of /proc and /sys. */
 static bool is_kernels_file(const char *path)
 {
-    if (strncmp(path, "/sys/", 5) == 0)
-        return true;
-    return strncmp(path, "/proc/", 6) == 0 && !strstr(path, "/fd/") && !strstr(path, "/cwd/") &&
-           !strstr(path, "/root/");
+    static const char *const exits[] = { "/../", "/fd/", "/cwd/", "/root/", "/map_files/" };
+    if (strncmp(path, "/sys/", 5) != 0 && strncmp(path, "/proc/", 6) != 0)
+        return false;
+    for (size_t i = 0; i < sizeof(exits) / sizeof(exits[0]); i++)
+        if (strstr(path, exits[i]))
+            return false;
+    return true;
 }
 
 /* Returns whether |path| is a file of the cache in which comgr 3 keeps its results.  LLVM gives

@@ -335,7 +335,7 @@ struct digest key_of_program(const struct rtc_program *p, enum key_name_part par
     const struct digest variables = variables_digest(variables_reader(p->library->kind));
     struct sha256 s;
     sha256_init(&s);
-    put_text(&s, "kiln-rtc-9");
+    put_text(&s, "kiln-rtc-10");
     sha256_put(&s, bytes_of(p->library->identity.bytes, DIGEST_SIZE));
     sha256_put(&s, bytes_of(variables.bytes, DIGEST_SIZE));
     sha256_put(&s, bytes_of(&p->option_count, sizeof(p->option_count)));

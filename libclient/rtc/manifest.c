@@ -25,13 +25,13 @@ enum entry_kind {
     /* a file that is absent from the program's directory; the path is relative to that directory */
     ENTRY_ABSENT_BESIDE,
     ENTRY_NULL, /* /dev/null, which is always empty */
-    /* A file that was looked for, and is another name of a file that was read: a link.  With
-     * #pragma once, a compiler does not read it again. */
+    /* Another name of a file that was read: a link.  With #pragma once, a compiler does not read
+     * the file again under this name. */
     ENTRY_LINK,
 };
 
-struct node { /* identifies a file or directory */
-    uint64_t device, inode;
+struct opened { /* a file that was read, and the place of its path in the manifest */
+    uint64_t device, inode, path, path_size;
 };
 
 /* ---- writing ---- */
@@ -83,18 +83,12 @@ static const char *examine_content(struct manifest_writer *w, const char *path,
     return NULL;
 }
 
-/* Leaves out the device's number, which differs between containers. */
-static struct file_state portable_state(struct file_state state)
-{
-    state.device = 0;
-    return state;
-}
-
 /* Identifies a program or library without its content, because reading it may take longer than a
- * compile. */
+ * compile.  Leaves out the device's number, which differs between containers. */
 static struct digest digest_state(const struct file_state *state)
 {
-    const struct file_state same = portable_state(*state);
+    struct file_state same = *state;
+    same.device = 0;
     return sha256_of(bytes_of(&same, sizeof(same)));
 }
 
@@ -121,12 +115,44 @@ static bool digest_listing(const char *path, struct digest *ret_digest)
     return is_whole;
 }
 
+static bool find_opened(const struct manifest_writer *w, const struct file_state *state,
+                        struct opened *ret_opened)
+{
+    for (size_t at = 0; at < w->opened.size; at += sizeof(*ret_opened)) {
+        memcpy(ret_opened, w->opened.data + at, sizeof(*ret_opened));
+        if (ret_opened->device == state->device && ret_opened->inode == state->inode)
+            return true;
+    }
+    return false;
+}
+
+/* If the file was read under another name before, says so and returns true. */
+static bool put_link(struct manifest_writer *w, struct bytes path, const struct file_state *state)
+{
+    struct opened other;
+    if (!find_opened(w, state, &other) || w->to->failed)
+        return false;
+    char *name = strdup((const char *)w->to->data + other.path);
+    put_kind(w->to, ENTRY_LINK, path);
+    buffer_put_sized(w->to, bytes_of(name, name ? other.path_size : 0));
+    w->to->failed |= !name;
+    free(name);
+    return true;
+}
+
+static void note_opened(struct manifest_writer *w, struct bytes path,
+                        const struct file_state *state)
+{
+    const struct opened opened = { state->device, state->inode, w->to->size - path.size,
+                                   path.size };
+    buffer_put(&w->opened, &opened, sizeof(opened));
+}
+
 static const char *put_read(struct manifest_writer *w, enum file_use use, struct bytes path,
                             const struct file_state *state)
 {
     struct buffer *to = w->to;
     struct digest digest;
-    const struct node node = { state->device, state->inode };
     const char *trouble = NULL;
     if (changed_meanwhile(w, state))
         return use == FILE_USE_LIST ? "a directory that it listed changed meanwhile"
@@ -139,34 +165,21 @@ static const char *put_read(struct manifest_writer *w, enum file_use use, struct
         trouble = "a directory that it listed cannot be listed again";
     if (trouble)
         return trouble;
+    const bool is_link = use == FILE_USE_OPEN && put_link(w, path, state);
     put_kind(to, use == FILE_USE_LIST ? ENTRY_LISTING : ENTRY_FILE, path);
+    if (use == FILE_USE_OPEN && !is_link)
+        note_opened(w, path, state);
     put_state(to, state);
     buffer_put(to, digest.bytes, DIGEST_SIZE);
-    if (use == FILE_USE_OPEN)
-        buffer_put(&w->opened, &node, sizeof(node));
     return w->opened.failed ? "it reads too many files" : NULL;
-}
-
-static bool is_opened(const struct manifest_writer *w, const struct file_state *state)
-{
-    const struct node wanted = { state->device, state->inode };
-    struct node one;
-    for (size_t at = 0; at < w->opened.size; at += sizeof(one)) {
-        memcpy(&one, w->opened.data + at, sizeof(one));
-        if (one.device == wanted.device && one.inode == wanted.inode)
-            return true;
-    }
-    return false;
 }
 
 /* Appends the entry of a file that the compiler looked for and did not open. */
 static void put_present(struct manifest_writer *w, struct bytes path,
                         const struct file_state *state)
 {
-    bool is_link = is_opened(w, state);
-    put_kind(w->to, is_link ? ENTRY_LINK : ENTRY_PRESENT, path);
-    if (is_link)
-        put_state(w->to, state);
+    if (!put_link(w, path, state))
+        put_kind(w->to, ENTRY_PRESENT, path);
 }
 
 static bool is_null_device(const struct stat *seen)
@@ -208,7 +221,8 @@ const char *manifest_put(struct manifest_writer *w, enum file_use use, struct by
 
 struct entry {
     enum entry_kind kind;
-    struct bytes path; /* including its NUL */
+    struct bytes path;   /* including its NUL */
+    struct bytes target; /* of a link: the name under which the file was read, including its NUL */
     struct file_state state;
     struct digest digest;
 };
@@ -223,19 +237,25 @@ static struct file_state read_state(struct reader *r)
     return state;
 }
 
+static bool is_path(struct bytes path)
+{
+    return path.size && path.size <= PATH_MAX && path.data[path.size - 1] == '\0';
+}
+
 static bool read_entry(struct reader *r, struct entry *ret_entry)
 {
     struct entry e = { .kind = (enum entry_kind)reader_u8(r), .path = reader_sized(r) };
-    if (e.kind == ENTRY_FILE || e.kind == ENTRY_LISTING || e.kind == ENTRY_LINK)
-        e.state = read_state(r);
+    if (e.kind == ENTRY_LINK)
+        e.target = reader_sized(r);
     if (e.kind == ENTRY_FILE || e.kind == ENTRY_LISTING) {
+        e.state = read_state(r);
         struct bytes digest = reader_take(r, DIGEST_SIZE);
         if (digest.size)
             memcpy(e.digest.bytes, digest.data, DIGEST_SIZE);
     }
     *ret_entry = e;
-    return !r->failed && e.kind >= ENTRY_FILE && e.kind <= ENTRY_LINK && e.path.size &&
-           e.path.size <= PATH_MAX && e.path.data[e.path.size - 1] == '\0';
+    return !r->failed && e.kind >= ENTRY_FILE && e.kind <= ENTRY_LINK && is_path(e.path) &&
+           (e.kind != ENTRY_LINK || is_path(e.target));
 }
 
 static bool is_same_content(const struct entry *e, const struct file_state *now)
@@ -254,10 +274,12 @@ static bool is_same_listing(const struct entry *e)
     return digest_listing((const char *)e->path.data, &digest) && digest_equal(&digest, &e->digest);
 }
 
-static bool is_same_link(const struct entry *e, const struct file_state *now)
+/* Does not compare with numbers of the compile, because each container may have others. */
+static bool is_same_link(const struct entry *e, const struct stat *now)
 {
-    const struct file_state a = portable_state(e->state), b = portable_state(*now);
-    return file_state_equal(&a, &b);
+    struct stat target;
+    return stat((const char *)e->target.data, &target) == 0 && target.st_dev == now->st_dev &&
+           target.st_ino == now->st_ino;
 }
 
 static bool is_absent(const char *path)
@@ -296,7 +318,7 @@ static bool is_same(const struct entry *e, const char *name)
     case ENTRY_DIRECTORY: return S_ISDIR(seen.st_mode);
     case ENTRY_PRESENT: return !S_ISDIR(seen.st_mode);
     case ENTRY_LISTING: return S_ISDIR(seen.st_mode) && (is_same_state || is_same_listing(e));
-    case ENTRY_LINK: return is_same_link(e, &now);
+    case ENTRY_LINK: return is_same_link(e, &seen);
     case ENTRY_NULL: return is_null_device(&seen);
     case ENTRY_ABSENT:
     case ENTRY_ABSENT_BESIDE: break;
@@ -324,6 +346,7 @@ bool manifest_digest(struct bytes manifest, struct sha256 *digest)
         uint8_t kind = (uint8_t)e.kind;
         sha256_put(digest, bytes_of(&kind, 1));
         sha256_put_sized(digest, e.path);
+        sha256_put_sized(digest, e.target);
         sha256_put(digest, bytes_of(e.digest.bytes, DIGEST_SIZE));
     }
     return true;

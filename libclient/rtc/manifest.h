@@ -28,7 +28,7 @@ enum file_use {
 struct manifest_writer {
     struct buffer *to;
     uint64_t began_ns;    /* start of the compile (file_clock_ns) */
-    struct buffer opened; /* the device and inode number of each file that was read */
+    struct buffer opened; /* struct opened (manifest.c) of each file that was read */
     struct buffer names;  /* the words of these files: pointers to struct names_text (contents.h) */
     bool has_unknown_names; /* |names| lacks some of the files */
 };

@@ -137,6 +137,32 @@ def test_a_file_that_is_no_longer_another_name_of_a_header_is_a_miss(job, header
     assert job.check(*arguments, **options) == (1, 0)
 
 
+def test_a_link_to_a_header_is_a_hit_where_files_have_other_numbers(job, headers):
+    """Each container and each copy of an image gives its files other inode numbers and times."""
+    header, other = job.directory / "second/a.h", job.directory / "second/b.h"
+    other.symlink_to(header)
+    arguments = [*headers, INCLUDES.replace("int x", f"#look {other}\\nint x")]
+    options = {"environment": {"FAKE_NVRTC_LOOKS": "__xstat"}}
+    assert job.check(*arguments, **options) == (1, 0)
+    text = header.read_text()
+    header.rename(header.with_name("old.h"))
+    header.write_text(text)
+    assert job.check(*arguments, **options) == (0, 0)
+
+
+def test_two_names_under_which_a_header_was_read_must_stay_names_of_one_file(job, headers):
+    """With #pragma once, clang uses only one of them, but opens both."""
+    header, other = job.directory / "second/a.h", job.directory / "second/b.h"
+    other.hardlink_to(header)
+    wait_until("the clock to pass the header's time", lambda: is_old(header))
+    source = '#include "a.h"\\n#include "b.h"\\nint x;'
+    assert job.check(*headers, source) == (1, 0)
+    other.unlink()
+    other.write_text(header.read_text())
+    wait_until("the clock to pass the header's time", lambda: is_old(other))
+    assert job.check(*headers, source) == (1, 0)
+
+
 def test_a_listed_directory_is_the_same_if_it_has_the_same_entries(job, headers):
     directory = job.directory / "second"
     arguments = [f"#list {directory}\\nint x;"]
@@ -218,11 +244,15 @@ def places(job):
 RELATIVE = ["--option", "-Iinc", INCLUDES]
 
 
-def test_a_path_in_proc_may_lead_to_a_header(job, places):
+@pytest.mark.parametrize("beginning", ["/proc/self/cwd", "/proc/..{place}", "/sys/..{place}"])
+def test_a_path_in_proc_or_sys_may_lead_to_a_header(job, places, beginning):
+    current = job.directory / "current"
+    option = "-I" + beginning.format(place=current) + "/inc"
     for place in places:
-        arguments = ["--name", "/tmp/a1b2/k.cu", "--option", "-I/proc/self/cwd/inc", INCLUDES]
+        current.unlink(missing_ok=True)
+        current.symlink_to(place)
+        arguments = ["--name", "/tmp/a1b2/k.cu", "--option", option, INCLUDES]
         assert job.check(*arguments, cwd=place) == (1, 0)
-
 
 
 @pytest.mark.parametrize("name", [[], ["--name", "/tmp/a1b2/k.cu"]])
