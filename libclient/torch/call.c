@@ -3,6 +3,7 @@
 
 #include "libclient/torch/operators.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define ALIGNMENT 16 /* bytes; what kiln_run_launch_native requires of each tensor */
@@ -29,33 +30,31 @@ static uint64_t take_optional(const struct kiln_torch_operators *o, uint64_t val
     return content;
 }
 
-static size_t take_list(const struct pytorch *torch, uint64_t value, uint64_t *ret_items)
-{
-    void *list = (void *)(uintptr_t)value;
-    size_t count = 0;
-    (void)torch->list_size(list, &count);
-    if (count > LIST_MAX)
-        count = LIST_MAX;
-    for (size_t i = 0; i < count; i++)
-        (void)torch->list_get(list, i, &ret_items[i]);
-    (void)torch->list_delete(list);
-    return count;
-}
-
-/* A c10::SymInt takes smaller numbers for pointers.  PyTorch rejects this one, too. */
+/* A c10::SymInt takes smaller numbers for pointers.  PyTorch rejects this one, too, with another
+ * message. */
 static int64_t to_symint(uint64_t value)
 {
     int64_t number = (int64_t)value;
     return number < SYMINT_MIN ? SYMINT_MIN : number;
 }
 
+/* Returns all numbers, because PyTorch's error shows them.  Without memory, a long list is cut. */
 static struct list take_ints(const struct pytorch *torch, uint64_t value)
 {
-    struct list list;
-    uint64_t items[LIST_MAX];
-    list.count = take_list(torch, value, items);
-    for (size_t i = 0; i < list.count; i++)
-        list.of[i] = to_symint(items[i]);
+    void *from = (void *)(uintptr_t)value;
+    struct list list = { .count = 0 };
+    (void)torch->list_size(from, &list.count);
+    if (list.count > LIST_MAX) {
+        list.longer = calloc(list.count, sizeof(*list.longer));
+        list.count = list.longer ? list.count : LIST_MAX;
+    }
+    int64_t *of = list.longer ? list.longer : list.of;
+    for (size_t i = 0; i < list.count; i++) {
+        uint64_t item = 0;
+        (void)torch->list_get(from, i, &item);
+        of[i] = to_symint(item);
+    }
+    (void)torch->list_delete(from);
     return list;
 }
 
@@ -106,10 +105,10 @@ void call_read_backward(struct call *call, uint64_t *stack)
         call->bias_sizes = take_ints(torch, take_optional(call->operators, stack[3]));
     }
     read_rest(call, stack + 4);
-    uint64_t mask[LIST_MAX];
-    size_t count = take_list(torch, stack[10], mask);
-    for (size_t i = 0; i < 3 && i < count; i++)
-        call->mask.of[i] = (bool)(mask[i] & 1);
+    struct list mask = take_ints(torch, stack[10]);
+    for (size_t i = 0; i < 3 && i < mask.count; i++)
+        call->mask.of[i] = (bool)(mask.of[i] & 1);
+    free(mask.longer);
 }
 
 void call_end(struct call *call)
@@ -121,6 +120,11 @@ void call_end(struct call *call)
         if (call->made[i])
             (void)torch->tensor_delete(call->made[i]);
     }
+    free(call->bias_sizes.longer);
+    free(call->stride.longer);
+    free(call->padding.longer);
+    free(call->dilation.longer);
+    free(call->output_padding.longer);
 }
 
 /* ---- the key ---- */
@@ -133,10 +137,13 @@ static void add_words(struct key *key, const int64_t *words, size_t count)
     key->count += count;
 }
 
-static void add_list(struct key *key, const struct list *list)
+static bool add_list(struct key *key, const struct list *list)
 {
+    if (list->longer)
+        return false;
     add_word(key, (int64_t)list->count);
     add_words(key, list->of, list->count);
+    return true;
 }
 
 static bool add_tensor(struct key *key, const struct pytorch *torch, tensor_handle tensor)
@@ -199,10 +206,9 @@ void call_make_key(struct call *call)
     for (int i = 0; i < 3; i++)
         if (call->tensors[i] && !add_tensor(key, &call->operators->torch, call->tensors[i]))
             return;
-    add_list(key, &call->stride);
-    add_list(key, &call->padding);
-    add_list(key, &call->dilation);
-    add_list(key, &call->output_padding);
+    if (!add_list(key, &call->stride) || !add_list(key, &call->padding) ||
+        !add_list(key, &call->dilation) || !add_list(key, &call->output_padding))
+        return;
     add_word(key, call->groups);
     key->hash = hash_of(key);
     call->has_key = true;

@@ -13,12 +13,12 @@
 #include "libclient/torch/pytorch.h"
 #include "libclient/torch/torch.h"
 
-/* A longer list is cut.  PyTorch rejects such a convolution, as it has too many dimensions. */
-#define LIST_MAX 8
+#define LIST_MAX 8 /* PyTorch rejects a longer list, because of too many dimensions */
 #define KEY_WORDS_MAX 96
 
 struct list {
     int64_t of[LIST_MAX];
+    int64_t *longer; /* a list of more than LIST_MAX; otherwise NULL */
     size_t count;
 };
 
@@ -52,8 +52,8 @@ void call_begin(struct call *call, const struct kiln_torch_operators *operators)
 void call_read_forward(struct call *call, uint64_t *stack);
 void call_read_backward(struct call *call, uint64_t *stack);
 
-/* Makes the key.  Without one, because a tensor is unusual or PyTorch records a trace, which would
- * lack the convolution, has_key stays false. */
+/* Makes the key.  Without one, because an argument is unusual or PyTorch records a trace, which
+ * would lack the convolution, has_key stays false. */
 void call_make_key(struct call *call);
 
 void call_end(struct call *call);

@@ -113,7 +113,7 @@ static tensor_handle handle_of(const struct pytorch *torch, void *tensor)
 
 static struct ints ints_of(const struct list *list)
 {
-    return (struct ints){ list->of, list->count };
+    return (struct ints){ list->longer ? list->longer : list->of, list->count };
 }
 
 static void forward_by(struct call *call, uint64_t keys)

@@ -401,6 +401,13 @@ def test_the_smallest_integers_are_an_error_as_in_pytorch(fake, x, w, wrong):
         F.conv2d(x, w, **wrong)
 
 
+@pytest.mark.parametrize("name", ["stride", "padding", "dilation"])
+def test_an_error_shows_a_long_list_as_in_pytorch(fake, x, w, name):
+    with pytest.raises(RuntimeError) as error:
+        F.conv2d(x, w, **{name: list(range(1, 12))})
+    assert str(list(range(1, 12))) in str(error.value)
+
+
 def test_a_wrong_call_that_wants_no_gradient_is_an_error_as_in_pytorch(fake, x, w):
     for _ in range(3):
         with pytest.raises(RuntimeError):

@@ -8,6 +8,7 @@
  */
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define FAKE_ASKED 11
@@ -18,6 +19,7 @@ enum fake_bias { FAKE_NONE, FAKE_UNDEFINED, FAKE_DEFINED };
 
 struct fake_call {                  /* all zero: the smallest call */
     int64_t batch, groups, padding; /* 0: 2, 1, 0 */
+    size_t strides;                 /* 0: 2; at most 12 */
     int dims, type;                 /* 0: 4, 6 */
     bool is_last, transposed, bias_sizes;
     enum fake_bias bias;
@@ -38,6 +40,7 @@ struct fake_pytorch {
     _Atomic int originals; /* calls of PyTorch's own operators */
     void *tracing;         /* NULL if nothing is traced */
     int mask, added;
+    size_t strides; /* of the last call */
     int copies;
     const void *copied_from, *copied_to; /* of the last copy */
     int64_t copied_strides[6];

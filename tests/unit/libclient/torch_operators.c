@@ -357,6 +357,15 @@ TEST_F(torch_operators, a_tensor_with_more_dimensions_is_never_remembered)
     assert_false(fake_pytorch.was_remembered);
 }
 
+TEST_F(torch_operators, a_long_list_reaches_pytorch_whole_and_is_never_remembered)
+{
+    f->remembers = false;
+    fake_pytorch.tries_to_remember = true;
+    fake_forward((struct fake_call){ .strides = 12 });
+    assert_int_equal(fake_pytorch.strides, 12);
+    assert_false(fake_pytorch.was_remembered);
+}
+
 TEST_F(torch_operators, a_call_that_is_traced_is_asked)
 {
     f->first = by_kiln();
