@@ -1134,6 +1134,17 @@ def test_a_job_with_ever_new_sizes_is_left_to_pytorch_at_last(fake, x, w, monkey
     assert len(fake.operators.choices) == 2 and fake.operators.errors == []
 
 
+def test_strides_without_a_meaning_do_not_fill_the_memory(fake, monkeypatch):
+    w = torch.randn(4, 1, 3, 3)
+    monkeypatch.setattr(_operators, "CHOICES_MAX", 3)
+    for stride in range(100, 110):
+        x = torch.randn(2 * 100).as_strided((2, 1, 9, 9), (100, stride, 9, 1))
+        step(lambda x, w: F.conv2d(x, w), x, w)
+    operators = fake.operators
+    assert len(operators.choices) == 3
+    assert len(operators.outputs) <= 3 and len(operators.gradients) <= 3
+
+
 def has_python_kernel(name):
     return torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "CPU")
 

@@ -318,7 +318,7 @@ class Operators:
             return None
         if found is None:
             found = self._ready("output", x, w, (x, w), rest)
-            if found is not None:
+            if found is not None and len(self.outputs) < CHOICES_MAX:
                 self.outputs[key] = found
         return found
 
@@ -339,7 +339,8 @@ class Operators:
             of_x = self._ready("input", x, w, (dy, w), rest) if mask[0] else None
             of_w = self._ready("weight", x, w, (dy, x), rest) if mask[1] else None
             found = of_x, of_w
-            if (of_x or of_w) and (of_x or not mask[0]) and (of_w or not mask[1]):
+            if (of_x or of_w) and (of_x or not mask[0]) and (of_w or not mask[1]) and \
+                    len(self.gradients) < CHOICES_MAX:
                 self.gradients[key] = found
         return found
 
