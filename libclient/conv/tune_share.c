@@ -134,6 +134,7 @@ static enum kiln_code add_share(struct sharing *s, const struct kiln_lease *leas
     s->is_exhausted = !is_new;
     s->is_complete = is_another || lease->state == KILN_LEASE_DONE;
     s->has_company |= lease->state == KILN_LEASE_TAKEN && s->count == 0;
+    s->has_company |= s->is_complete && s->lease && s->next_first < t->solver->solution.candidates;
     if (!is_new)
         return KILN_OK;
     s->has_company |= lease->first != s->next_first;

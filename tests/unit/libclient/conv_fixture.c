@@ -256,7 +256,7 @@ static void answer_lease(struct conv_fixture *f, const struct fake_request *rq)
         fake_reply_error(rq, KILN_NOT_FOUND, "nobody has this lease", NULL);
         return;
     }
-    share += f->has_company;
+    share += f->has_company || (f->is_last && share > 0);
     const struct message_leased m = { .state = f->all_taken ? LEASE_RESULT_TAKEN
                                                : share < 2  ? LEASE_RESULT_GRANTED
                                                             : LEASE_RESULT_DONE,

@@ -53,6 +53,8 @@ struct conv_fixture {
     bool silent_plans, all_taken, loses_lease;
     /* whether another process already tunes the first of the two shares of the configs */
     bool has_company;
+    /* whether another process reports the second share before the client reports the first one */
+    bool is_last;
     bool refuses_puts, refuses_reports; /* whether kilnd rejects puts and reports */
 
     struct conv_put puts[CONV_PUTS_MAX];

@@ -174,6 +174,15 @@ TEST_F(conv, a_search_with_company_tries_its_own_share_only)
     assert_in_range(conv_at(f, 0).tried, CONV_SPACE / 2, CONV_SPACE / 2 + 1);
 }
 
+TEST_F(conv, a_search_whose_other_shares_ended_first_tries_its_own_share_only)
+{
+    CONV_USE(f, conv_tunable);
+    f->is_last = true;
+    must(conv_tune(f), f->err);
+    assert_int_equal(f->reports, 1);
+    assert_int_equal(conv_at(f, 0).tried, CONV_SPACE / 2);
+}
+
 TEST_F(conv, the_known_best_is_refined_if_all_shares_are_taken)
 {
     CONV_USE(f, conv_tunable);
