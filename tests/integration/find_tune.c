@@ -115,7 +115,7 @@ TEST(find, a_measurement_that_kilnd_cannot_record_is_warned_of)
     run_program(&f->daemon, &f->result, "kiln-driver", "--device", "opencl:0", PROBLEM,
                 "--find-mode", "normal", NULL);
     assert_int_equal(f->result.status, 0);
-    assert_says(f->result.output, "not recorded");
+    assert_says(f->result.output, "nothing was recorded");
     assert_says(f->result.output, "Verifies OK");
 }
 
