@@ -16,6 +16,13 @@ struct first {
     struct rtc_program *program;
 };
 
+/* Returns whether the library compiled |p| with an option of another program of this process. */
+static bool has_foreign_options(const struct rtc_program *p)
+{
+    return p->library->kept_options & ~key_kept_options(p->library->kind, (int)p->option_count,
+                                                        (const char *const *)p->options);
+}
+
 static bool publish(const struct first *f, struct bytes files, uint64_t took_ns,
                     const char **ret_reason)
 {
@@ -23,6 +30,8 @@ static bool publish(const struct first *f, struct bytes files, uint64_t took_ns,
     buffer_init(&result, RESULT_MAX);
     if (!identity_holds(f->program->library))
         *ret_reason = "the compiler was upgraded while the process ran";
+    else if (has_foreign_options(f->program))
+        *ret_reason = "NVRTC may still use an option of an earlier program of the process";
     else if (!f->calls->collect(f->program, &result))
         *ret_reason = "the result is larger than 64 MiB, or not all of it can be read";
     else if (f->lookup->is_late && !lookup_retry(f->lookup, f->program))

@@ -114,6 +114,8 @@ struct rtc_library {
     struct digest identity;
     _Atomic uint64_t lacking_until_ns; /* before this time, kilnd is assumed to lack this library */
     const char *trouble; /* why kilnd does not answer compiles of this library, or NULL */
+    /* options that the library also uses for the programs after (key_kept_options) */
+    _Atomic unsigned kept_options;
 };
 
 /* Returns an address inside the library: that of a function which every library of this kind

@@ -234,6 +234,20 @@ bool key_takes_value(enum rtc_kind kind, const char *option)
     return !name[size] && is_listed(kind == RTC_NVRTC ? nvrtc_values : clang_values, name, size);
 }
 
+unsigned key_kept_options(enum rtc_kind kind, int count, const char *const *options)
+{
+    static const char *const restricting[] = { "restrict", NULL };
+    static const char *const remarking[] = { "optimization-info", "opt-info", NULL };
+    unsigned kept = 0;
+    for (int i = 0; kind == RTC_NVRTC && i < count; i++) {
+        const char *name;
+        size_t size = option_name(options[i], &name);
+        kept |= is_listed(restricting, name, size) ? 1u : 0u;
+        kept |= is_listed(remarking, name, size) ? 2u : 0u;
+    }
+    return kept;
+}
+
 static bool are_options_known(const struct rtc_program *p)
 {
     const enum rtc_kind kind = p->library->kind;

@@ -27,6 +27,9 @@ bool key_takes_value(enum rtc_kind kind, const char *option);
 /* Returns whether |value| is a known value of |option|.  Only the values of -mllvm are checked,
  * because they are options of LLVM. */
 bool key_knows_value(const char *option, const char *value);
+/* Returns a bit for each kind of option that the library uses for later programs of the process,
+ * too: NVRTC 13.0 keeps --restrict and --optimization-info. */
+unsigned key_kept_options(enum rtc_kind kind, int count, const char *const *options);
 enum key_name_part {
     KEY_NO_NAME,
     KEY_LAST_PART, /* text after the last slash, from which NVRTC makes names of static variables */

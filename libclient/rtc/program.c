@@ -94,13 +94,21 @@ static void add_program(struct rtc_program *p)
 
 /* ---- compiling after all ---- */
 
+static int call_compile(struct rtc_library *library, void *program, int option_count,
+                        const char *const *options)
+{
+    if (options)
+        library->kept_options |= key_kept_options(library->kind, option_count, options);
+    return library->real.compile(program, option_count, options);
+}
+
 /* Lets the real library compile.  Keeps the stored result, because the caller may still use a
  * lowered name of it. */
 static int compile_real(struct rtc_program *p)
 {
     p->is_stored = false;
-    return p->library->real.compile(p->handle, (int)p->option_count,
-                                    (const char *const *)p->options);
+    return call_compile(p->library, p->handle, (int)p->option_count,
+                        (const char *const *)p->options);
 }
 
 static struct rtc_program *find_stored(const struct rtc_library *library, const void *program)
@@ -254,12 +262,12 @@ int rtc_compile(struct rtc_library *library, void *program, int option_count,
 {
     struct rtc_program *p = find_program(library, program);
     if (!p || option_count < 0 || (option_count > 0 && !options))
-        return library->real.compile(program, option_count, options);
+        return call_compile(library, program, option_count, options);
     /* The library may reject a second compile of a program.  So the library must now do the first
      * compile, which a stored result had replaced. */
     if (p->is_stored) {
         compile_after_all(p);
-        return library->real.compile(program, option_count, options);
+        return call_compile(library, program, option_count, options);
     }
     p->wanted_ns = clock_monotonic_ns();
     copy_options(p, option_count, options);
@@ -274,7 +282,7 @@ int rtc_compile(struct rtc_library *library, void *program, int option_count,
     if (!obstacle)
         return answer(&calls, p);
     settings_count_forwarded(obstacle, p->name);
-    return library->real.compile(program, option_count, options);
+    return call_compile(library, program, option_count, options);
 }
 
 /* ---- results ---- */

@@ -26,6 +26,32 @@ def job(daemon, tmp_path):
 
 # ---- ways to call the compiler ----
 
+COMPILE_EACH = f"""
+import ctypes, sys
+library = ctypes.CDLL({str(FAKE)!r})
+for given in sys.argv[1:]:
+    source, *options = given.split("|")
+    program = ctypes.c_void_p()
+    library.nvrtcCreateProgram(ctypes.byref(program), source.encode(), None, 0, None, None)
+    texts = (ctypes.c_char_p * len(options))(*[option.encode() for option in options])
+    assert library.nvrtcCompileProgram(program, len(options), texts) == 0
+"""
+
+
+@pytest.mark.parametrize("option", ["--restrict", "-restrict", "--optimization-info=inline",
+                                    "-opt-info=inline"])
+def test_a_result_with_an_option_of_an_earlier_program_is_not_stored(job, option):
+    """NVRTC keeps such an option for all later programs of the process."""
+    def compiles(*programs):
+        subprocess.run([sys.executable, "-c", COMPILE_EACH, *programs], env=job.environment,
+                       timeout=WAIT_MAX_S, check=True)
+        return job.compiles()
+    first, second, third = f"void a();|{option}", f"void b();|{option}", "void c();"
+    assert compiles(first, second, third) == 3
+    assert compiles(third) == 1
+    assert compiles(first, second, third) == 0
+
+
 @pytest.mark.parametrize("program", ["kiln_rtc_job_lazy", "kiln_rtc_job_now", "kiln_rtc_job"])
 def test_a_second_process_does_not_compile(job, program):
     assert job.check(SOURCE, program=program) == (1, 0)
