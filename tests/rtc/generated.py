@@ -131,15 +131,17 @@ def add_headers(r, v):
 ARCHITECTURES = (["-arch=sm_90"], ["-arch=sm_80"], ["--gpu-architecture=sm_90"],
                  ["-arch=compute_90"], ["--gpu-architecture=compute_80"], ["-arch", "sm_90"],
                  ["-arch=sm_90a"], [], ["-arch=sm_100"])
+# Not here: --restrict and --optimization-info, which NVRTC also uses for later programs of the
+# process. A process with libkiln-rtc compiles fewer programs, so later results would differ.
 OPTIONS = (
     ["-dlto"], ["-lineinfo"], ["-G"], ["-DN=3"], ["-D", "N=4"], ["-DHERE=__FILE__"],
     ["--define-macro=N=5"], ["-UN"], ["--std=c++17"], ["--std=c++20"], ["-std=c++14"],
     ["-default-device"], ["--maxrregcount=32"], ["--ftz=true"], ["-ftz=false"],
     ["--prec-div=false"], ["--prec-sqrt=false"], ["--fmad=false"], ["--use_fast_math"],
-    ["--restrict"], ["-w"], ["--display-error-number"], ["--no-display-error-number"],
+    ["-w"], ["--display-error-number"], ["--no-display-error-number"],
     ["--diag-suppress=177"], ["--diag-error=177"], ["-rdc=true"], ["-dc"],
     ["--extra-device-vectorization"], ["--device-int128"], ["--no-source-include"], ["--minimal"],
-    ["-ewp"], ["--optimization-info=inline"], ["--frandom-seed=7"], ["--brief-diagnostics=true"],
+    ["-ewp"], ["--frandom-seed=7"], ["--brief-diagnostics=true"],
     ["--version-ident=true"], ["--ptxas-options=-v"], ["-Xptxas", "-O1"], ["--dopt=on", "-G"],
     ["--fdevice-syntax-only"], ["--optix-ir"], ["--no-cache"])
 # With these options, most compiles fail, or libkiln-rtc does not request them from kilnd.

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT
 """What a compile by NVRTC depends on, with NVRTC itself. The other tests assume these facts of it,
 or a fake one imitates them."""
+import subprocess
+import sys
+
 import pytest
 
 from conftest import wait_until
@@ -37,6 +40,38 @@ def check(job, *arguments, **options):  # noqa: F811
     assert job.run(*arguments, library=NVRTC, **options) == plain
     assert ANSWERED in job.said
     return plain, was_answered
+
+
+PAIR = 'extern "C" __global__ void k(float *x, const float *y) { *x = *y; x[1] = *y; }'
+KEEP = f"""
+import ctypes, sys
+library = ctypes.CDLL({str(NVRTC)!r})
+for option in "--fmad=true", sys.argv[1], "--fmad=true":
+    program, size = ctypes.c_void_p(), ctypes.c_size_t()
+    library.nvrtcCreateProgram(ctypes.byref(program), {PAIR.encode()!r}, None, 0, None, None)
+    options = (ctypes.c_char_p * 1)(option.encode())
+    assert library.nvrtcCompileProgram(program, 1, options) == 0
+    library.nvrtcGetPTXSize(program, ctypes.byref(size))
+    print(size.value)
+"""
+
+
+def test_it_keeps_restrict_for_later_programs(job):  # noqa: F811
+    """So libkiln-rtc does not store their results."""
+    def sizes(option, **environment):
+        done = subprocess.run([sys.executable, "-c", KEEP, option], text=True, check=True,
+                              env={**job.environment, **environment}, capture_output=True)
+        return done.stdout.split()
+    first, second, third = sizes("--restrict", LD_PRELOAD="")
+    assert first != second
+    assert third == second
+    assert sizes("--restrict") == [first, second, first]  # answered by what the first one stored
+    assert sizes("--fmad=true") == [first, first, first]
+
+
+@pytest.mark.parametrize("option", ["--restrict", "--optimization-info=inline"])
+def test_a_program_with_an_option_that_it_keeps_is_answered(job, option):  # noqa: F811
+    check(job, *TARGET, "--option", option, PAIR)
 
 
 @pytest.mark.parametrize("option", ["-E", "--preprocess", "-M", "-MD", "--dependency-output", "-H",
