@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from conftest import wait_until
+from conftest import WAIT_MAX_S, wait_until
 from test_files import is_old
 from test_rtc import NVRTC, daemon, job  # noqa: F401 (fixtures)
 
@@ -60,7 +60,8 @@ def test_it_keeps_restrict_for_later_programs(job):  # noqa: F811
     """So libkiln-rtc does not store their results."""
     def sizes(option, **environment):
         done = subprocess.run([sys.executable, "-c", KEEP, option], text=True, check=True,
-                              env={**job.environment, **environment}, capture_output=True)
+                              env={**job.environment, **environment}, capture_output=True,
+                              timeout=WAIT_MAX_S)
         return done.stdout.split()
     first, second, third = sizes("--restrict", LD_PRELOAD="")
     assert first != second
