@@ -40,7 +40,7 @@ struct fake_pytorch {
     _Atomic int originals; /* calls of PyTorch's own operators */
     void *tracing;         /* NULL if nothing is traced */
     int mask, added;
-    size_t strides; /* of the last call */
+    _Atomic size_t strides; /* of the last call */
     int copies;
     const void *copied_from, *copied_to; /* of the last copy */
     int64_t copied_strides[6];

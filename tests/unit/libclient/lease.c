@@ -31,7 +31,7 @@ struct fixture {
 
 /* While |stopped|, the clock only advances when kilnd gets a request for a lease, and a wait for
  * kilnd has no time limit. */
-static const struct fixture *stopped;
+static const struct fixture *_Atomic stopped;
 static uint64_t stopped_ns;
 
 uint64_t __real_clock_monotonic_ns(void);
