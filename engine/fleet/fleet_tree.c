@@ -30,8 +30,8 @@ enum kiln_code fleet_tree_open(const char *path, int *ret_root, struct kiln_err 
 }
 
 /* Opens a directory of the tree. If |creates|, creates it, and those above it. Follows no symbolic
- * link: somebody who may write to the tree must not be able to make kilnctl, which may run as root,
- * write or delete files elsewhere. */
+ * link: otherwise, another user with write access to the tree could make kilnctl, if it runs as
+ * root, write or delete files elsewhere. */
 static int open_directory(int root, const char *name, bool creates)
 {
     KILN_AUTO(fd) int fd = openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -15,8 +15,8 @@
 #include "engine/service/internal.h"
 #include "engine/tuning/tuning_db.h"
 
-/* Maximum number of files, and of those of one user, who may have many uids. Each file takes a page
- * and a descriptor of kilnd's reserve (daemon/server/descriptors.c), which has 512 of them. */
+/* Maximum number of files in all, and of one user, who can have many uids. Each file takes a
+ * page and one of the 512 descriptors in kilnd's reserve (daemon/server/descriptors.c). */
 #define TUNING_WATCHES_MAX 256u
 #define TUNING_WATCHES_MAX_USER 16u
 

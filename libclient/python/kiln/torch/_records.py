@@ -6,7 +6,7 @@ import threading
 from dataclasses import asdict, dataclass
 from typing import Dict, Optional, Tuple
 
-SIZE_MAX = 8 << 20  # bytes; a larger file is begun anew
+SIZE_MAX = 8 << 20  # bytes; the next choice replaces the content of a larger file
 
 
 @dataclass(frozen=True)
