@@ -56,6 +56,15 @@ def test_tf32_is_allowed_for_fp32_only():
     assert not problem(tensors, geometry(), kind="torch.bfloat16", tf32=True).allow_tf32
 
 
+def test_groups_of_few_channels_do_without_tf32():
+    def allowed(channels, groups):
+        tensors = Tensors(x=(1, channels, 8, 8), w=(12, channels // groups, 1, 1), y=(1, 12, 8, 8))
+        return problem(tensors, geometry(groups=groups), kind="torch.float32", tf32=True).allow_tf32
+    assert allowed(8, 2)
+    assert not allowed(6, 2)
+    assert allowed(3, 1)
+
+
 @pytest.mark.parametrize("tensors,shape,kind,why", [
     (Tensors((1, 4, 8, 8), (8, 4, 1, 1), (1, 8, 8, 8)), geometry(), "torch.float64", "float64"),
     (Tensors((0, 4, 8, 8), (8, 4, 1, 1), (0, 8, 8, 8)), geometry(), "torch.float32", "empty"),

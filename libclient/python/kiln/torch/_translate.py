@@ -13,6 +13,11 @@ TYPES: Dict[str, DataType] = {"torch.float32": DataType.FLOAT32,
                               "torch.bfloat16": DataType.BFLOAT16}
 
 
+# Below this number of channels in a group, cuDNN computes in fp32 also where TF32 is allowed.
+# PyTorch's own test of groups expects that accuracy.
+TF32_CHANNELS_MIN = 4
+
+
 class Untranslatable(Exception):
     """kiln has no problem for this convolution; the text says why."""
 
@@ -82,6 +87,7 @@ def problem_of(direction: Direction, tensors: Tensors, geometry: Geometry, kind:
         raise Untranslatable(f"the type {kind}")
     _check(tensors, geometry)
     dimensions = len(tensors.x) - 2
+    allow_tf32 = allow_tf32 and (geometry.groups == 1 or tensors.w[1] >= TF32_CHANNELS_MIN)
     problem = Problem(
         n=tensors.x[0], c=tensors.x[1], k=tensors.w[0], input=_with_height(tensors.x[2:], 1),
         filter=_with_height(tensors.w[2:], 1),
