@@ -227,10 +227,11 @@ def step(run, x, w, bias=None):
 
 
 def learn(fake, run, *tensors):
-    """Runs the three calls after which kiln has chosen all operators."""
+    """Runs the three calls after which kiln has chosen all operators. Returns what the last ones
+    return."""
     step(run, *tensors)
     assert fake.answer() > 0
-    step(run, *tensors)
+    return step(run, *tensors)
 
 
 LAST = torch.channels_last
@@ -314,9 +315,23 @@ def test_operands_that_are_not_contiguous_are_copied(fake, x, w):
     step(simple, x, w)
     made = step(simple, x, w)
     assert fake.states() == {State.KILN}, fake.reasons()
-    assert fake.launches == 12 and fake.native_launches == (3 if fake.operators._native else 0)
+    assert fake.launches == 15 and fake.native_launches == (3 if fake.operators._native else 0)
     for one, other in zip(made, wanted):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+
+
+def test_the_call_that_chooses_kiln_returns_its_result(fake, x, w, monkeypatch):
+    places, compute = set(), _choice.Choice.compute
+
+    def note(*args, **keywords):
+        made = compute(*args, **keywords)
+        places.add(made.data_ptr())
+        return made
+
+    monkeypatch.setattr(_choice.Choice, "compute", note)
+    made = learn(fake, simple, x, w)
+    assert fake.states() == {State.KILN}, fake.reasons()
+    assert all(tensor.data_ptr() in places for tensor in made)
 
 
 def test_until_the_plan_is_there_pytorch_runs(fake, x, w):

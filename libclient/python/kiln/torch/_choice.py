@@ -228,13 +228,14 @@ class Choice:
 
     def learn(self, made: torch.Tensor, operands: Tuple[torch.Tensor, torch.Tensor],
               original: Callable[[], torch.Tensor], kiln: Callable[[], torch.Tensor],
-              reference: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> None:
+              reference: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> torch.Tensor:
         """Makes the next step towards a choice, after the original has computed |made|. |original|
         and |kiln| compute the same result again. |reference| is the original for any operands,
-        without a bias."""
+        without a bias. Returns the result: kiln's if kiln was chosen, so that this call and the
+        next one do not differ; else |made|."""
         if self.state is State.ASKED or self._accelerator.is_capturing() \
                 or not self._lock.acquire(blocking=False):
-            return
+            return made
         try:
             if self.state is State.NEW:
                 self._ask(made, operands)
@@ -242,17 +243,20 @@ class Choice:
                 slower = self._why_slower()
                 if slower:  # the plan came late, so the original has searched already
                     self.settle(slower)
-                    return
+                    return made
                 if made.stride() != self._strides and not self._corrects(made, operands):
-                    return
+                    return made
                 self._load()
                 # Compares without the bias, because a large bias would hide that the sums differ.
                 if self._agrees(operands, reference):
                     self._decide(original, kiln)
+                if self.state is State.KILN:
+                    made = kiln()
         except Exception as error:
             self.settle(str(error) or repr(error))
         finally:
             self._lock.release()
+        return made
 
     # ---- planning ----
 
@@ -442,8 +446,9 @@ class Choice:
     def _difference(self, made: torch.Tensor, wanted: torch.Tensor, norm: float) -> str:
         """Returns how |made| differs from |wanted|, or "" if the difference is within the
         tolerances. Overwrites |made|."""
-        limit = TOLERANCE_TF32 if self._allow_tf32 else TOLERANCE[self.kind]
-        part = ELEMENT_TF32 if self._allow_tf32 else ELEMENT[self.kind]
+        allow_tf32 = self.problem is not None and self.problem.allow_tf32
+        limit = TOLERANCE_TF32 if allow_tf32 else TOLERANCE[self.kind]
+        part = ELEMENT_TF32 if allow_tf32 else ELEMENT[self.kind]
         sizes = wanted.float()
         difference = made.float().sub_(sizes)
         ratio = norm_of(difference) / norm

@@ -296,15 +296,15 @@ class Operators:
         def original(dy: Tensor, x: Tensor, w: Tensor, mask: Sequence[bool]) -> Result:
             return self._backward(dy, x, w, bias_sizes, *rest, mask)
 
-        made = original(dy, x, w, left)
+        made: List[Optional[Tensor]] = list(original(dy, x, w, left))
         for i, operands in enumerate(((dy, w), (dy, x))):
             choice, tensor = choices[i], made[i]
             if left[i] and choice is not None and tensor is not None:
                 choice.python_calls[1] += 1
                 if choice.state is not State.ORIGINAL:
                     one = _one_of(original, x, w, i)
-                    choice.learn(tensor, operands, partial(one, *operands),
-                                 partial(choice.compute, *operands), one)
+                    made[i] = choice.learn(tensor, operands, partial(one, *operands),
+                                           partial(choice.compute, *operands), one)
         return dx if dx is not None else made[0], dw if dw is not None else made[1], made[2]
 
     def _output(self, x: Tensor, w: Tensor, rest: Key) -> Optional[Choice]:
@@ -386,7 +386,7 @@ class Operators:
         if choice is not None:
             choice.python_calls[1] += 1
             if choice.state is not State.ORIGINAL:
-                choice.learn(made, (x, w), partial(original, x, w, bias), kiln, original)
+                made = choice.learn(made, (x, w), partial(original, x, w, bias), kiln, original)
         return made
 
 
