@@ -14,6 +14,8 @@ directory then.
   --rounds N     with kiln (3): in the first one, plans are requested, in the second one, results
                  are compared
   --match REGEX  runs only tests whose name matches
+  --part I/N     runs only every Nth test, beginning with the Ith, so that N processes can share the
+                 tests
 
 Exit status: 0 every test that passed without kiln passed in each round; 1 a test did not; 77 there
 is no PyTorch.
@@ -46,7 +48,7 @@ def install():
     kiln.torch.install()
 
 
-def tests_of(module, device, match):
+def tests_of(module, device, options):
     """Returns the tests for the device, and those that have no device in their name."""
     def flatten(suite):
         for test in suite:
@@ -57,8 +59,10 @@ def tests_of(module, device, match):
 
     others = {"CPU", "CUDA", "META"} - {device}
     suite = unittest.defaultTestLoader.loadTestsFromModule(module)
-    return [test for test in flatten(suite) if re.search(match, test.id())
-            and not any(type(test).__name__.endswith(other) for other in others)]
+    tests = [test for test in flatten(suite) if re.search(options.match, test.id())
+             and not any(type(test).__name__.endswith(other) for other in others)]
+    first, parts = map(int, options.part.split("/"))
+    return tests[first - 1::parts]
 
 
 def outcome_of(test):
@@ -66,12 +70,13 @@ def outcome_of(test):
     test.run(result)
     for kind in ("errors", "failures", "unexpectedSuccesses", "skipped", "expectedFailures"):
         if getattr(result, kind):
-            return kind, str(getattr(result, kind)[0][-1]).strip().splitlines()[-1:]
+            lines = str(getattr(result, kind)[0][-1]).strip().splitlines()
+            return kind, [line for line in lines if "difference:" in line] or lines[-1:]
     return "passed", []
 
 
-def run_round(name, module, device, match):
-    outcomes = {test.id(): outcome_of(test) for test in tests_of(module, device, match)}
+def run_round(name, module, device, options):
+    outcomes = {test.id(): outcome_of(test) for test in tests_of(module, device, options)}
     counts = collections.Counter(kind for kind, _ in outcomes.values())
     print(f"{name}: " + ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())),
           flush=True)
@@ -93,6 +98,7 @@ def parse():
     parser.add_argument("file", type=pathlib.Path)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--match", default="")
+    parser.add_argument("--part", default="1/1")
     return parser.parse_args()
 
 
@@ -107,14 +113,14 @@ def main():
     device = "CUDA" if torch.cuda.is_available() else "CPU"
     sys.path.insert(0, str(options.file.parent))
     module = importlib.import_module(options.file.stem)
-    plain = run_round("without kiln", module, device, options.match)
+    plain = run_round("without kiln", module, device, options)
     _choice.FASTER = math.inf
     install() if device == "CUDA" else install_fake()
     worse = 0
     for number in range(options.rounds):
         name = f"with kiln, round {number + 1}"
         kiln.torch.install() if device == "CUDA" else kiln.torch._replaced.start()
-        made = run_round(name, module, device, options.match)
+        made = run_round(name, module, device, options)
         worse += print_worse(name, plain, made)
         kiln.torch.wait(300)
     report = kiln.torch.report().splitlines()
