@@ -26,8 +26,9 @@ stochastic depth then drops other parts.
   --first-only     measures only the first steps with kiln, with the choices of an earlier run
   --prepare        calls prepare() before the first step with kiln, and prints the time until the
                    plans are there
-  --curves N       compares only the losses of N steps: with kiln, without, and without and with
-                   other initial weights. Each step has other images, and their labels can be learnt
+  --curves N       compares only the losses of N steps: with kiln, without, without once more, and
+                   without and with two other initial weights. Each step has other images, and their
+                   labels can be learnt
   --seconds S      begins no new row after S seconds (600)
   --limit R        a row fails if a step with kiln takes more than R times as long as without
   --lines FILE     writes the problems of the networks to FILE, for kiln-driver
@@ -37,6 +38,7 @@ Exit status: 0 every row was measured; 1 a row failed; 75 the time is over; 77 n
 """
 import argparse
 import contextlib
+import itertools
 import json
 import statistics
 import subprocess
@@ -55,9 +57,9 @@ FIRST_HEADER = """
 | --- | --- | --: | --: | --: | --- | --- |"""
 FIRST_STEPS = 10
 CURVES_HEADER = """
-| network | type | mean of the last 10 losses: kiln, PyTorch, another seed \
-| kiln's distance from PyTorch: largest, mean | another seed's distance: largest, mean |
-| --- | --- | --- | --- | --- |"""
+| network | type | mean of the last 10 losses: kiln, PyTorch, PyTorch again, two other seeds \
+| mean distance: kiln from PyTorch | PyTorch again | three pairs of seeds |
+| --- | --- | --- | --: | --: | --- |"""
 CLASSES = 100  # of the images for --curves
 EXIT_OUT_OF_TIME, EXIT_SKIPPED = 75, 77
 
@@ -163,8 +165,7 @@ class Curves:
 
 
 def distance(ours, theirs):
-    apart = (ours - theirs).abs()
-    return f"{float(apart.max()):.3f}, {float(apart.mean()):.4f}"
+    return f"{float((ours - theirs).abs().mean()):.4f}"
 
 
 def run_curves(torch, kiln, options, name, kind):
@@ -176,10 +177,12 @@ def run_curves(torch, kiln, options, name, kind):
     curves = Curves(torch, job, options.curves)
     ours = curves.curve(0)
     kiln.torch.uninstall()
-    theirs, others = curves.curve(0), curves.curve(1)
-    last = ", ".join(f"{float(curve[-10:].mean()):.3f}" for curve in (ours, theirs, others))
-    print(f"| {name} | {kind} | {last} | {distance(ours, theirs)} | {distance(others, theirs)} |",
-          flush=True)
+    theirs = [curves.curve(seed) for seed in (0, 0, 1, 2)]
+    first, again, *others = theirs
+    last = ", ".join(f"{float(curve[-10:].mean()):.3f}" for curve in (ours, *theirs))
+    pairs = ", ".join(distance(*pair) for pair in itertools.combinations((first, *others), 2))
+    print(f"| {name} | {kind} | {last} | {distance(ours, first)} | {distance(again, first)} | "
+          f"{pairs} |", flush=True)
 
 
 def calls_of(convolutions):
