@@ -106,6 +106,7 @@ void call_read_backward(struct call *call, uint64_t *stack)
     }
     read_rest(call, stack + 4);
     struct list mask = take_ints(torch, stack[10]);
+    call->mask_count = mask.count;
     for (size_t i = 0; i < 3 && i < mask.count; i++)
         call->mask.of[i] = (bool)(mask.of[i] & 1);
     free(mask.longer);

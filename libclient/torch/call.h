@@ -37,7 +37,8 @@ struct call {
     bool has_bias_sizes, transposed, is_backward;
     int64_t groups;
     struct mask mask;
-    uint32_t flags; /* kiln_torch_flags() */
+    size_t mask_count; /* of elements that were given; PyTorch rejects another number than three */
+    uint32_t flags;    /* kiln_torch_flags() */
     bool has_key;
     void *stream;
     tensor_handle made[3]; /* the results; NULL: not made yet, or not wanted */

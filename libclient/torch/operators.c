@@ -3,6 +3,7 @@
 
 #include "libclient/torch/call.h"
 #include <kiln/run.h>
+#include <stdio.h>
 
 static _Atomic(const struct kiln_torch_operators *) installed;
 static _Thread_local struct call *passed_on;
@@ -264,8 +265,22 @@ static bool compute_gradients(struct call *call, struct kiln_torch_choice *const
     return true;
 }
 
+/* A call in inference mode comes here before PyTorch has looked at its mask.  Throws what PyTorch
+ * would. */
+static void check_mask(const struct call *call)
+{
+    char message[128];
+    if (call->mask_count == 3)
+        return;
+    (void)snprintf(message, sizeof(message),
+                   "Tried to convert a List with %zu elements to a fixed-size array of size 3",
+                   call->mask_count);
+    call->operators->torch.fail(__func__, __FILE__, __LINE__, message);
+}
+
 static void run_backward(struct call *call)
 {
+    check_mask(call);
     const struct entry *entry = find_choices(call);
     if (!entry || !compute_gradients(call, entry->choices)) {
         ask_python(call);

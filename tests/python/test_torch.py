@@ -430,6 +430,14 @@ def test_a_wrong_call_that_wants_no_gradient_is_an_error_as_in_pytorch(fake, x, 
                                                 [0, 0], 1, [False] * 3)
 
 
+@pytest.mark.parametrize("mask", [[], [True, True], [True] * 4], ids=len)
+def test_in_inference_mode_a_wrong_mask_is_an_error_as_in_pytorch(fake, x, w, mask):
+    dy = torch.randn(2, 4, 9, 9)
+    with torch.inference_mode(), pytest.raises(RuntimeError, match=f"{len(mask)} elements"):
+        torch.ops.aten.convolution_backward(dy, x, w, None, [1, 1], [1, 1], [1, 1], False, [0, 0],
+                                            1, mask)
+
+
 def test_pytorchs_gradients_run_on_the_tensors_device(fake, x, w, monkeypatch):
     seen = []
     monkeypatch.setattr(fake.operators, "_any_backward", lambda dy, *rest: seen.append(

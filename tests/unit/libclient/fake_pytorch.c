@@ -6,6 +6,7 @@
 #include "tests/support/test.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -238,12 +239,24 @@ static void assert_numbers(struct ints ints)
         assert_true(ints.of[i] >= -((int64_t)1 << 62));
 }
 
+/* A C++ exception unwinds the stack as the end of a thread does. */
+static _Noreturn void throw_error(void)
+{
+    fake_pytorch.has_thrown = true;
+    pthread_exit(NULL);
+}
+
+static void fake_fail(const char *function, const char *file, uint32_t line, const char *message)
+{
+    assert_true(function && file && line);
+    (void)snprintf(fake_pytorch.message, sizeof(fake_pytorch.message), "%s", message);
+    throw_error();
+}
+
 static void run_operator(uint64_t keys)
 {
-    if (fake_pytorch.throws) {
-        fake_pytorch.has_thrown = true;
-        pthread_exit(NULL);
-    }
+    if (fake_pytorch.throws)
+        throw_error();
     if (keys != FAKE_ASKED) {
         assert_int_equal(keys, FAKE_ORIGINAL);
         fake_pytorch.originals++;
@@ -434,7 +447,8 @@ struct fake_result fake_backward(struct fake_call call)
         stack[i] = make_operand(&call, i, MEMORY + 256 * i);
     stack[3] = call.bias_sizes ? make_optional(make_list(1, 4, 0, 0)) : 0;
     make_rest(&call, stack + 4);
-    stack[10] = make_list(3, call.mask[0], call.mask[1], call.mask[2]);
+    stack[10] =
+        make_list(call.mask_count ? call.mask_count : 3, call.mask[0], call.mask[1], call.mask[2]);
     backward(stack, 11, 3);
     return take_results(stack, 3);
 }

@@ -25,6 +25,7 @@ struct fake_call {                  /* all zero: the smallest call */
     enum fake_bias bias;
     uintptr_t offset; /* of the memory, from an aligned address */
     bool mask[3];
+    size_t mask_count; /* 0: 3 */
 };
 
 struct fake_result {
@@ -37,6 +38,7 @@ struct fake_pytorch {
     bool flags[FAKE_FLAGS];
     bool refuses_memory, fails_to_copy, throws, changes_flag, tries_to_remember;
     bool has_thrown, was_remembered;
+    char message[128];     /* of an error of PyTorch's that was thrown */
     _Atomic int originals; /* calls of PyTorch's own operators */
     void *tracing;         /* NULL if nothing is traced */
     int mask, added;

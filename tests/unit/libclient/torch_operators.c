@@ -9,6 +9,7 @@
 #include <kiln/run.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct fixture {
     struct kiln_torch_operators *operators;
@@ -399,11 +400,25 @@ TEST_F(torch_operators, calls_beyond_a_full_table_are_asked)
     assert_false(fake_pytorch.was_remembered);
 }
 
-/* A C++ exception unwinds the stack as the end of a thread does. */
-static void *run_and_end(void *call)
+static void *run_forward(void *call)
 {
     fake_forward(*(struct fake_call *)call);
     return NULL;
+}
+
+static void *run_backward(void *call)
+{
+    fake_backward(*(struct fake_call *)call);
+    return NULL;
+}
+
+/* Runs a call that throws, in a thread that ends by it. */
+static void run_and_throw(void *(*run)(void *), struct fake_call *call)
+{
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, run, call), 0);
+    await_thread(thread, NULL);
+    assert_true(fake_pytorch.has_thrown);
 }
 
 TEST_F(torch_operators, an_exception_leaves_no_handle_behind)
@@ -412,10 +427,19 @@ TEST_F(torch_operators, an_exception_leaves_no_handle_behind)
     f->first = by_original();
     fake_forward(call);
     fake_pytorch.throws = true;
-    pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, run_and_end, &call), 0);
-    await_thread(thread, NULL);
-    assert_true(fake_pytorch.has_thrown);
+    run_and_throw(run_forward, &call);
+}
+
+TEST_F(torch_operators, a_mask_of_another_number_than_three_is_pytorchs_error)
+{
+    for (size_t count = 2; count <= 4; count += 2) {
+        struct fake_call call = { .mask = { true, true, false }, .mask_count = count };
+        fake_pytorch.has_thrown = false;
+        run_and_throw(run_backward, &call);
+        assert_int_equal(fake_pytorch.message[strlen("Tried to convert a List with ")],
+                         '0' + (int)count);
+    }
+    assert_int_equal(f->asked, 0);
 }
 
 static void *run_calls(void *call)
