@@ -233,17 +233,21 @@ static bool make_tensor(const struct pytorch *torch, tensor_handle like, const s
                          device_index, ret_made);
 }
 
-bool call_allocate(const struct call *call, const struct kiln_torch_work *work,
-                   tensor_handle *ret_made, tensor_handle *ret_workspace)
+bool call_make_result(const struct call *call, const struct kiln_torch_work *work,
+                      tensor_handle *ret_made)
 {
     const struct pytorch *torch = &call->operators->torch;
     tensor_handle like = call->tensors[0];
-    const int64_t bytes = (int64_t)work->workspace, step = 1;
     struct shape shape = { 0, work->dims, work->sizes, work->strides };
-    if (torch->type(like, &shape.type) || !make_tensor(torch, like, &shape, ret_made))
-        return false;
-    const struct shape space = { torch->uint8(), 1, &bytes, &step };
-    return !bytes || make_tensor(torch, like, &space, ret_workspace);
+    return !torch->type(like, &shape.type) && make_tensor(torch, like, &shape, ret_made);
+}
+
+bool call_make_workspace(const struct call *call, uint64_t bytes, tensor_handle *ret_workspace)
+{
+    const struct pytorch *torch = &call->operators->torch;
+    const int64_t size = (int64_t)bytes, step = 1;
+    const struct shape space = { torch->uint8(), 1, &size, &step };
+    return !bytes || make_tensor(torch, call->tensors[0], &space, ret_workspace);
 }
 
 bool call_copy(const struct call *call, tensor_handle tensor, const int64_t *strides,

@@ -60,9 +60,12 @@ void call_make_key(struct call *call);
 void call_end(struct call *call);
 
 /* Makes a tensor with the sizes and strides of |work|, on the device and of the type of the call's
- * first tensor; or the workspace. */
-bool call_allocate(const struct call *call, const struct kiln_torch_work *work,
-                   tensor_handle *ret_made, tensor_handle *ret_workspace);
+ * first tensor. */
+bool call_make_result(const struct call *call, const struct kiln_torch_work *work,
+                      tensor_handle *ret_made);
+
+/* Makes a workspace on the device of the call's first tensor, or none for 0 bytes. */
+bool call_make_workspace(const struct call *call, uint64_t bytes, tensor_handle *ret_workspace);
 
 /* Copies a tensor to new memory with other strides. */
 bool call_copy(const struct call *call, tensor_handle tensor, const int64_t *strides,

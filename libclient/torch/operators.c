@@ -41,27 +41,26 @@ static bool is_valid(struct kiln_torch_choice *choice, const void *stream)
 
 struct memory {
     const struct pytorch *torch;
-    tensor_handle made, workspace, copies[2];
+    tensor_handle made, copies[2];
 };
 
 static void release_memory(struct memory *memory)
 {
-    const tensor_handle all[] = { memory->made, memory->workspace, memory->copies[0],
-                                  memory->copies[1] };
+    const tensor_handle all[] = { memory->made, memory->copies[0], memory->copies[1] };
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         if (all[i])
             (void)memory->torch->tensor_delete(all[i]);
 }
 
 static bool launch(const struct call *call, const struct kiln_torch_work *work, void *const data[3],
-                   const struct memory *memory)
+                   tensor_handle workspace)
 {
     const struct kiln_native_tensors tensors = {
         .size = sizeof(tensors),
         .x = data[work->order[0]],
         .w = data[work->order[1]],
         .y = data[work->order[2]],
-        .workspace = data_of(memory->torch, memory->workspace),
+        .workspace = work->workspace ? data_of(&call->operators->torch, workspace) : NULL,
         .workspace_bytes = work->workspace,
         .stream = call->stream,
     };
@@ -81,20 +80,18 @@ static bool find_operands(const struct call *call, const struct kiln_torch_work 
     return true;
 }
 
-/* Runs kiln on the operands with the numbers |first| and |second|.  Returns the result, or NULL:
- * then Python finds out what failed. */
-static tensor_handle compute(const struct call *call, const struct kiln_torch_choice *choice,
-                             int first, int second)
+/* Runs kiln on two operands.  Returns the result, or NULL: then Python finds out what failed. */
+static tensor_handle compute(const struct call *call, const struct kiln_torch_work *work,
+                             const tensor_handle operands[2], tensor_handle workspace)
 {
     const struct pytorch *torch = &call->operators->torch;
     struct memory memory __attribute__((cleanup(release_memory))) = { .torch = torch };
-    const tensor_handle operands[] = { call->tensors[first], call->tensors[second] };
     void *data[3];
-    if (!find_operands(call, &choice->work, operands, &memory, data) ||
-        !call_allocate(call, &choice->work, &memory.made, &memory.workspace))
+    if (!find_operands(call, work, operands, &memory, data) ||
+        !call_make_result(call, work, &memory.made))
         return NULL;
     data[2] = data_of(torch, memory.made);
-    if (!launch(call, &choice->work, data, &memory))
+    if (!launch(call, work, data, workspace))
         return NULL;
     tensor_handle made = memory.made;
     memory.made = NULL;
@@ -213,20 +210,32 @@ static void count_original(struct kiln_torch_choice *choice)
     atomic_fetch_add_explicit(&choice->original_calls, 1, memory_order_relaxed);
 }
 
-struct view {
+struct held {
     const struct pytorch *torch;
     tensor_handle tensor;
 };
 
-static void release_view(struct view *view) { (void)view->torch->tensor_delete(view->tensor); }
+static void release_held(struct held *held)
+{
+    if (held->tensor)
+        (void)held->torch->tensor_delete(held->tensor);
+}
 
 /* Adds the bias to the result, of which the channels are then the last dimension.  May throw. */
 static void add_bias(const struct call *call)
 {
     const struct pytorch *torch = &call->operators->torch;
-    struct view view __attribute__((cleanup(
-        release_view))) = { torch, handle_of(torch, torch->transpose(call->made[0], 1, -1).of[0]) };
+    struct held view __attribute__((cleanup(
+        release_held))) = { torch, handle_of(torch, torch->transpose(call->made[0], 1, -1).of[0]) };
     (void)torch->add(view.tensor, call->tensors[2], &call->operators->one);
+}
+
+static void compute_output(struct call *call, const struct kiln_torch_work *work)
+{
+    struct held workspace
+        __attribute__((cleanup(release_held))) = { &call->operators->torch, NULL };
+    if (call_make_workspace(call, work->workspace, &workspace.tensor))
+        call->made[0] = compute(call, work, call->tensors, workspace.tensor);
 }
 
 static void run_forward(struct call *call)
@@ -239,7 +248,7 @@ static void run_forward(struct call *call)
         return;
     }
     if (choice)
-        call->made[0] = compute(call, choice, 0, 1);
+        compute_output(call, &choice->work);
     if (!call->made[0]) {
         ask_python(call);
         return;
@@ -249,13 +258,32 @@ static void run_forward(struct call *call)
         add_bias(call);
 }
 
+/* Makes a workspace for both gradients, which are computed one after the other on one stream. */
+static bool make_workspace(const struct call *call, const struct kiln_torch_work *const works[2],
+                           tensor_handle *ret_workspace)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; i < 2; i++)
+        if (works[i] && works[i]->workspace > bytes)
+            bytes = works[i]->workspace;
+    return call_make_workspace(call, bytes, ret_workspace);
+}
+
 /* Lets kiln compute the gradients that it was chosen for.  Returns false if it failed. */
 static bool compute_gradients(struct call *call, struct kiln_torch_choice *const choices[2])
 {
+    struct held workspace
+        __attribute__((cleanup(release_held))) = { &call->operators->torch, NULL };
+    const struct kiln_torch_work *works[2];
+    for (int i = 0; i < 2; i++)
+        works[i] = is_by(choices[i], ACTION_KILN) ? &choices[i]->work : NULL;
+    if (!make_workspace(call, works, &workspace.tensor))
+        return false;
     for (int i = 0; i < 2; i++) {
-        if (!is_by(choices[i], ACTION_KILN))
+        const tensor_handle operands[] = { call->tensors[0], call->tensors[2 - i] };
+        if (!works[i])
             continue;
-        call->made[i] = compute(call, choices[i], 0, 2 - i);
+        call->made[i] = compute(call, works[i], operands, workspace.tensor);
         if (!call->made[i])
             return false;
     }

@@ -127,6 +127,7 @@ static int fake_empty(int64_t count, const int64_t *of_sizes, const int64_t *of_
         return 1;
     assert_true(of_device == (count ? 1 : 0) && index == (count ? 3 : 0));
     struct tensor *tensor = make_tensor();
+    fake_pytorch.workspace_bytes += count == 1 ? of_sizes[0] : 0;
     tensor->dims = count;
     tensor->type = of_type;
     for (int64_t i = 0; i < count; i++) {

@@ -42,7 +42,8 @@ struct fake_pytorch {
     _Atomic int originals; /* calls of PyTorch's own operators */
     void *tracing;         /* NULL if nothing is traced */
     int mask, added;
-    _Atomic size_t strides; /* of the last call */
+    _Atomic size_t strides;  /* of the last call */
+    int64_t workspace_bytes; /* all workspaces that were made */
     int copies;
     const void *copied_from, *copied_to; /* of the last copy */
     int64_t copied_strides[6];

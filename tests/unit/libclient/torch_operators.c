@@ -309,6 +309,29 @@ TEST_F(torch_operators, both_gradients_are_launched_and_the_bias_gradient_is_pyt
     assert_counts(f->second, 1, 0);
 }
 
+static struct kiln_torch_choice *by_kiln_with_a_workspace(uint64_t bytes)
+{
+    struct kiln_torch_work other = work;
+    other.workspace = bytes;
+    return kiln_torch_choice_new(&other);
+}
+
+TEST_F(torch_operators, both_gradients_share_a_workspace)
+{
+    const uint64_t sizes[][2] = { { 64, 128 }, { 128, 64 }, { 64, 0 }, { 0, 0 } };
+    for (int64_t i = 0; i < 4; i++) {
+        f->first = by_kiln_with_a_workspace(sizes[i][0]);
+        f->second = by_kiln_with_a_workspace(sizes[i][1]);
+        struct fake_call call = { .mask = { true, true, false }, .padding = i };
+        fake_backward(call);
+        fake_pytorch.workspace_bytes = 0;
+        fake_backward(call);
+        assert_int_equal(fake_pytorch.workspace_bytes, i == 3 ? 0 : i == 2 ? 64 : 128);
+        assert_int_equal(f->launched.workspace_bytes, sizes[i][1]);
+        assert_int_equal(f->launched.workspace != NULL, sizes[i][1] != 0);
+    }
+}
+
 TEST_F(torch_operators, a_gradient_that_is_pytorchs_is_computed_there_on_the_tensors_device)
 {
     f->first = by_kiln();
