@@ -43,6 +43,7 @@ OUTSIDE = {
     "opencl.context": "OpenCL's clCreateContext",
     "opencl.build": "OpenCL's clBuildProgram",
     "fake_convolution": "PyTorch's at::_ops::convolution::redispatch",
+    "fake_convolution_with_flags": "PyTorch's at::_ops::_convolution::redispatch",
     "fake_convolution_backward": "PyTorch's at::_ops::convolution_backward::redispatch",
     "fake_empty": "PyTorch's aoti_torch_empty_strided",
 }

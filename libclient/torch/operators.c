@@ -114,13 +114,25 @@ static struct ints ints_of(const struct list *list)
     return (struct ints){ list->longer ? list->longer : list->of, list->count };
 }
 
-static void forward_by(struct call *call, uint64_t keys)
+static void forward_by_python(struct call *call)
 {
     const struct pytorch *torch = &call->operators->torch;
-    struct returned made = torch->convolution(keys, call->tensors[0], call->tensors[1], &call->bias,
-                                              ints_of(&call->stride), ints_of(&call->padding),
-                                              ints_of(&call->dilation), call->transposed,
-                                              ints_of(&call->output_padding), &call->groups);
+    struct returned made = torch->convolution(
+        call->operators->asked, call->tensors[0], call->tensors[1], &call->bias,
+        ints_of(&call->stride), ints_of(&call->padding), ints_of(&call->dilation), call->transposed,
+        ints_of(&call->output_padding), &call->groups);
+    call->made[0] = handle_of(torch, made.of[0]);
+}
+
+/* Does what PyTorch's aten::convolution does, without one of its two dispatches. */
+static void forward_by_original(struct call *call)
+{
+    const struct pytorch *torch = &call->operators->torch;
+    struct returned made = torch->convolution_with_flags(
+        call->operators->original, call->tensors[0], call->tensors[1], &call->bias,
+        ints_of(&call->stride), ints_of(&call->padding), ints_of(&call->dilation), call->transposed,
+        ints_of(&call->output_padding), &call->groups, call->flags & FLAG_BENCHMARK,
+        call->flags & FLAG_DETERMINISTIC, call->flags & FLAG_ENABLED, call->flags & FLAG_TF32);
     call->made[0] = handle_of(torch, made.of[0]);
 }
 
@@ -179,7 +191,7 @@ static void ask_python(struct call *call)
     if (call->is_backward)
         backward_by(call, call->operators->asked, call->mask);
     else
-        forward_by(call, call->operators->asked);
+        forward_by_python(call);
 }
 
 /* ---- the operators ---- */
@@ -244,7 +256,7 @@ static void run_forward(struct call *call)
     struct kiln_torch_choice *choice = entry ? entry->choices[0] : NULL;
     if (is_by(choice, ACTION_ORIGINAL)) {
         count_original(choice);
-        forward_by(call, call->operators->original);
+        forward_by_original(call);
         return;
     }
     if (choice)

@@ -14,6 +14,8 @@
 
 #define DISPATCH_KEY_MAX 32
 
+enum flag { FLAG_BENCHMARK = 1, FLAG_DETERMINISTIC = 2, FLAG_ENABLED = 4, FLAG_TF32 = 8 };
+
 struct kiln_torch_operators {
     struct kiln_torch_operators *next; /* in the list of all operators */
     struct pytorch torch;

@@ -91,8 +91,9 @@ uint32_t kiln_torch_flags(const struct kiln_torch_operators *o)
     bool is_deterministic =
         torch->deterministic(o->context) || torch->deterministic_algorithms(o->context);
     bool has_tf32 = torch->precision(o->context, BACKEND_CUDA, OPERATION_CONV) == PRECISION_TF32;
-    return (uint32_t)torch->benchmark(o->context) | (uint32_t)is_deterministic << 1 |
-           (uint32_t)torch->enabled(o->context) << 2 | (uint32_t)has_tf32 << 3;
+    return (torch->benchmark(o->context) ? FLAG_BENCHMARK : 0u) |
+           (is_deterministic ? FLAG_DETERMINISTIC : 0u) |
+           (torch->enabled(o->context) ? FLAG_ENABLED : 0u) | (has_tf32 ? FLAG_TF32 : 0u);
 }
 
 /* ---- choices ---- */

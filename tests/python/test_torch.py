@@ -515,6 +515,17 @@ def test_where_the_c_operators_were_not_tested_python_runs(fake, monkeypatch, ve
     assert f"operators: {operators.language}" in kiln.torch.report()
 
 
+@pytest.mark.parametrize("name", [*_operators.OPERATORS, "_convolution"])
+def test_where_pytorchs_own_operators_are_replaced_python_runs(fake, monkeypatch, name):
+    monkeypatch.setattr(_native.platform, "machine", lambda: "x86_64")
+    monkeypatch.setenv("KILN_TORCH_OPERATOR", "c")
+    fake.operators.stop()
+    theirs = torch.library.Library("aten", "IMPL")
+    theirs.impl(name, lambda *rest: None, _native.ORIGINAL)
+    language = _operators.make_operators(fake, "CPU").language
+    assert f"aten::{name} is replaced for {_native.ORIGINAL}" in language
+
+
 def test_without_libkiln_torch_pythons_operators_are_used(fake, monkeypatch):
     in_c(fake)
     monkeypatch.setattr(_native, "NAME", "libkiln-missing.so.0")

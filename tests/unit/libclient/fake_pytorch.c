@@ -288,6 +288,22 @@ static struct returned fake_convolution(uint64_t keys, tensor_handle x, tensor_h
     return (struct returned){ { make_tensor() } };
 }
 
+static struct returned fake_convolution_with_flags(
+    uint64_t keys, tensor_handle x, tensor_handle w, const struct maybe_tensor *bias,
+    struct ints stride, struct ints padding, struct ints dilation, bool transposed,
+    struct ints output_padding, const int64_t *groups, bool benchmark, bool deterministic,
+    bool enabled, bool allow_tf32)
+{
+    const bool *flags = fake_pytorch.flags;
+    assert_int_equal(keys, FAKE_ORIGINAL);
+    assert_int_equal(benchmark, flags[0]);
+    assert_int_equal(deterministic, flags[1] || flags[2]);
+    assert_int_equal(enabled, flags[3]);
+    assert_int_equal(allow_tf32, flags[4]);
+    return fake_convolution(keys, x, w, bias, stride, padding, dilation, transposed, output_padding,
+                            groups);
+}
+
 static struct returned fake_convolution_backward(uint64_t keys, tensor_handle dy, tensor_handle x,
                                                  tensor_handle w, struct maybe_ints bias_sizes,
                                                  struct ints stride, struct ints padding,

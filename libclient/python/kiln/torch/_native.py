@@ -156,7 +156,7 @@ def _check(dispatch_key: str, names: Sequence[str]) -> None:
     if wish != "c" and not _is_tested(dispatch_key):
         raise Unavailable(f"not tested with PyTorch {torch.__version__} on {dispatch_key}; "
                           f"{VARIABLE}=c tries them")
-    for name in names:  # both keys must lead to PyTorch's own functions
+    for name in (*names, "_convolution"):  # both keys must lead to PyTorch's own functions
         for key in (ASKED, ORIGINAL):
             if torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", key):
                 raise Unavailable(f"aten::{name} is replaced for {key}")
