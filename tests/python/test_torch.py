@@ -168,16 +168,17 @@ def make_native(fake):
     return _native.Native("CPU", _operators.OPERATORS, fake.native_functions)
 
 
-def languages():
-    """Returns the languages of the operators that this PyTorch can be tested with."""
+def why_not_in_c():
+    """Returns why the C operators cannot be tested with this PyTorch, or ""."""
     try:
         make_native(FakeAccelerator())
-    except _native.Unavailable:
-        return ["Python"]
-    return ["Python", "C"]
+    except _native.Unavailable as reason:
+        return f"the C operators are unavailable: {reason}"
+    return ""
 
 
-LANGUAGES = languages()
+WHY_NOT_IN_C = why_not_in_c()
+LANGUAGES = ["Python"] if WHY_NOT_IN_C else ["Python", "C"]
 
 
 @pytest.fixture(params=LANGUAGES)
@@ -393,7 +394,12 @@ def test_pytorch_runs_what_kiln_is_slower_at(fake, x, w):
 
 def in_c(fake):
     if fake.operators._native is None:
-        pytest.skip("tests the operators in C")
+        pytest.skip(WHY_NOT_IN_C or "tests the operators in C")
+
+
+def test_all_tests_run_with_both_languages():
+    if WHY_NOT_IN_C:
+        pytest.skip(WHY_NOT_IN_C)
 
 
 def test_what_is_decided_does_not_pass_through_python(fake, x, w, monkeypatch):
