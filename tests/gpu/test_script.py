@@ -133,10 +133,22 @@ class Torch(unittest.TestCase):
                      "two_gpus: skipped", "own_tests: passed"):
             self.assertIn(f"torch: {line}\n", text)
         self.assertEqual(text.count("for 'c' with 0 files"), 6)
+        self.assertIn("test-gpu: skipped: torch/two_gpus\n", text)
         status, text = self.run_part()
         self.assertEqual(status, 0, text)
         self.assertEqual(text.count("passed before"), 4)
         self.assertEqual(text.count("for 'c' with 0 files"), 2)
+
+    def test_without_a_module_that_they_need_pytorchs_tests_are_skipped(self):
+        (self.directory / "torch.py").write_text("")
+        tests = self.directory / "test_convolution.py"
+        tests.write_text("import kiln_missing_module")
+        done = subprocess.run(
+            [sys.executable, "-B", SOURCE / "tests/gpu/torch_own_tests.py", tests], text=True,
+            capture_output=True, env=os.environ | {"PYTHONPATH": str(self.directory)})
+        self.assertEqual((done.returncode, done.stderr), (77, ""))
+        self.assertIn("kiln_missing_module", done.stdout)
+        self.assertEqual(done.stdout.count("\n"), 1)
 
     def test_other_operators_than_those_wanted_end_the_part(self):
         status, text = self.run_part(language="1")

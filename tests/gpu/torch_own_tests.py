@@ -18,7 +18,7 @@ directory then.
                  tests
 
 Exit status: 0 every test that passed without kiln passed in each round; 1 a test did not; 77 there
-is no PyTorch.
+is no PyTorch, or a module that FILE needs is missing, such as expecttest.
 """
 import argparse
 import collections
@@ -46,6 +46,18 @@ def install_fake():
 def install():
     import kiln.torch
     kiln.torch.install()
+
+
+def load(file):
+    """Returns the module with PyTorch's tests, or None if a module that they need is missing."""
+    sys.path.insert(0, str(file.parent))
+    try:
+        return importlib.import_module(file.stem)
+    except ModuleNotFoundError as error:
+        if error.name == file.stem:
+            raise
+        print(f"skipped: {file} needs the Python module '{error.name}'")
+        return None
 
 
 def tests_of(module, device, options):
@@ -107,12 +119,14 @@ def main():
     try:
         import torch
     except ImportError:
+        print("skipped: there is no PyTorch")
+        return EXIT_SKIPPED
+    module = load(options.file)
+    if module is None:
         return EXIT_SKIPPED
     import kiln.torch
     from kiln.torch import _choice
     device = "CUDA" if torch.cuda.is_available() else "CPU"
-    sys.path.insert(0, str(options.file.parent))
-    module = importlib.import_module(options.file.stem)
     plain = run_round("without kiln", module, device, options)
     _choice.FASTER = math.inf
     install() if device == "CUDA" else install_fake()
