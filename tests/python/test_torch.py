@@ -521,6 +521,14 @@ def test_where_the_c_operators_were_not_tested_python_runs(fake, monkeypatch, ve
     assert f"operators: {operators.language}" in kiln.torch.report()
 
 
+@pytest.mark.parametrize("version, key", [("2.11.0+cu130", "CUDA"), ("2.14.1", "CPU")])
+def test_where_the_c_operators_were_tested_they_are_the_default(monkeypatch, version, key):
+    monkeypatch.setattr(torch, "__version__", version)
+    monkeypatch.setattr(_native.platform, "machine", lambda: "x86_64")
+    monkeypatch.delenv("KILN_TORCH_OPERATOR", raising=False)
+    _native._check(key, ())
+
+
 @pytest.mark.parametrize("name", [*_operators.OPERATORS, "_convolution"])
 def test_where_pytorchs_own_operators_are_replaced_python_runs(fake, monkeypatch, name):
     monkeypatch.setattr(_native.platform, "machine", lambda: "x86_64")

@@ -16,8 +16,8 @@ NAME = "libkiln-torch.so.0"
 VARIABLE = "KILN_TORCH_OPERATOR"
 # The operators call C++ functions of PyTorch. Their names contain the types of their parameters,
 # but not how these types are stored, and a mistake ends the process. So a version is used without
-# being asked for only after it was tested at this dispatch key. None was tested on a GPU yet.
-TESTED = {"CPU": ("2.14",)}
+# being asked for only after it was tested at this dispatch key.
+TESTED = {"CPU": ("2.14",), "CUDA": ("2.11",)}
 DIMENSIONS_MAX = 5
 # Two dispatch keys of devices that do not exist. A call that the C operators do not run is sent to
 # Python's operators, or to PyTorch's own, as if its tensors were on such a device. So exceptions
