@@ -248,9 +248,7 @@ class Choice:
                     return made
                 self._load()
                 # Compares without the bias, because a large bias would hide that the sums differ.
-                if self._agrees(operands, reference):
-                    self._decide(original, kiln)
-                if self.state is State.KILN:
+                if self._agrees(operands, reference) and self._decide(original, kiln):
                     made = kiln()
         except Exception as error:
             self.settle(str(error) or repr(error))
@@ -467,16 +465,19 @@ class Choice:
             self.settle(reason)
 
     def _decide(self, original: Callable[[], torch.Tensor],
-                kiln: Callable[[], torch.Tensor]) -> None:
+                kiln: Callable[[], torch.Tensor]) -> bool:
+        """Times both, and chooses. Returns whether kiln was chosen."""
         self.original_us, self.kiln_us = self._accelerator.times(self._index, original, kiln)
-        if self.kiln_us > FASTER * self.original_us:
-            self.settle("slower" if self.kiln_us > self.original_us else "not faster by 3 %")
-        else:
+        is_kiln = self.kiln_us <= FASTER * self.original_us
+        if is_kiln:
             self.state = State.KILN
+        else:
+            self.settle("slower" if self.kiln_us > self.original_us else "not faster by 3 %")
         self._plan = None
         self._record()
-        if self.state is State.ORIGINAL:
+        if not is_kiln:
             self._run = None
+        return is_kiln
 
 
 def _order_of(direction: Direction, transposed: bool) -> Tuple[int, int, int]:
