@@ -4,6 +4,7 @@
  *
  * The layers are planned, loaded and launched one after another, as a framework does.  With
  * --ahead, all plans are requested at the start.  Uses only libkiln's public headers. */
+#include "tests/gpu/network.h"
 #include "tests/gpu/started.h"
 
 #include <kiln/kiln.h>
@@ -14,23 +15,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LAYERS_MAX 512u
 #define TIMEOUT_MS 600000
-#define DATA 0x3c /* value of every byte of the operands; it makes small numbers in each type */
-
-enum memory { MEMORY_X, MEMORY_W, MEMORY_Y, MEMORY_WORKSPACE, MEMORIES };
 
 struct pass {
     const char *device_name, *file, *socket, *solver;
     uint32_t batch;
     int type, layout;
     bool ahead;
-    struct kiln_problem layers[LAYERS_MAX];
-    unsigned count;
+    struct network network;
     struct kiln_client *client;
-    struct kiln_device *device;
-    struct kiln_memory *memories[MEMORIES];
-    struct kiln_run *runs[LAYERS_MAX];
+    struct kiln_run *runs[NETWORK_MAX];
     double begin, opened, asked, planning, loading, launching;
 };
 
@@ -43,18 +37,6 @@ static const char usage[] = "Usage: first_pass [OPTION]... FILE\n"
                             "  --solver NAME     one to force\n"
                             "  --ahead           ask for all plans first\n"
                             "  --socket PATH     kilnd's socket\n";
-
-static void die(const char *what, const struct kiln_error *err)
-{
-    fprintf(stderr, "first_pass: %s: %s\n%s", what, err->text, err->log);
-    exit(1);
-}
-
-static void must(int rc, const char *what, const struct kiln_error *err)
-{
-    if (rc)
-        die(what, err);
-}
 
 static int which(const char *text, const char *const *names, int count)
 {
@@ -105,12 +87,8 @@ static void read_options(struct pass *pass, int argc, char **argv)
     pass->file = argv[optind];
 }
 
-static void add_layer(struct pass *pass, const struct kiln_problem *problem)
+static void change_layer(const struct pass *pass, struct kiln_problem *p)
 {
-    if (problem->direction != KILN_FORWARD || pass->count == LAYERS_MAX)
-        return;
-    struct kiln_problem *p = &pass->layers[pass->count++];
-    *p = *problem;
     if (pass->batch)
         p->n = pass->batch;
     if (pass->type >= 0) {
@@ -121,33 +99,26 @@ static void add_layer(struct pass *pass, const struct kiln_problem *problem)
         p->x_layout = p->w_layout = p->y_layout = (uint32_t)pass->layout;
 }
 
+/* Keeps the forward problems of the file. */
 static void read_layers(struct pass *pass)
 {
-    char text[2048];
-    struct kiln_error err;
-    FILE *file = fopen(pass->file, "re");
-    if (!file) {
-        perror(pass->file);
-        exit(2);
+    struct network *n = &pass->network;
+    unsigned count = 0;
+    network_read(n, pass->file);
+    for (unsigned i = 0; i < n->count; i++) {
+        if (n->problems[i].direction == KILN_FORWARD)
+            n->problems[count++] = n->problems[i];
     }
-    while (fgets(text, sizeof(text), file)) {
-        struct kiln_driver_line line = { .size = sizeof(line) };
-        text[strcspn(text, "\n")] = '\0';
-        int rc = kiln_driver_line_parse(text, &line, &err);
-        if (rc == KILN_E_NOT_FOUND)
-            continue;
-        must(rc, pass->file, &err);
-        for (unsigned i = 0; i < line.count; i++)
-            add_layer(pass, &line.problems[i]);
-    }
-    fclose(file);
+    n->count = count;
+    for (unsigned i = 0; i < count; i++)
+        change_layer(pass, &n->problems[i]);
 }
 
 static struct kiln_plan_options plan_options(const struct pass *pass)
 {
-    const char *id = kiln_device_database_id(pass->device);
+    const char *id = kiln_device_database_id(pass->network.device);
     return (struct kiln_plan_options){ .size = sizeof(struct kiln_plan_options),
-                                       .target = kiln_device_target(pass->device),
+                                       .target = kiln_device_target(pass->network.device),
                                        .database_id = *id ? id : NULL,
                                        .solver = pass->solver,
                                        .timeout_ms = TIMEOUT_MS };
@@ -160,8 +131,8 @@ static void open_all(struct pass *pass)
                                            .socket_path = pass->socket,
                                            .timeout_ms = TIMEOUT_MS,
                                            .name = "first_pass" };
-    must(kiln_client_open(&options, &pass->client, &err), "client", &err);
-    must(kiln_device_open(pass->device_name, &pass->device, &err), "device", &err);
+    network_must(kiln_client_open(&options, &pass->client, &err), "client", &err);
+    network_must(kiln_device_open(pass->device_name, &pass->network.device, &err), "device", &err);
 }
 
 static int plan_is_ready(void *context, size_t index, struct kiln_plan *plan,
@@ -169,7 +140,7 @@ static int plan_is_ready(void *context, size_t index, struct kiln_plan *plan,
 {
     (void)context, (void)index;
     if (!plan)
-        die("plan", err);
+        network_die("plan", err);
     return 0;
 }
 
@@ -180,45 +151,11 @@ static void ask_ahead(struct pass *pass)
     struct kiln_error err;
     struct kiln_plan_options options = plan_options(pass);
     const struct kiln_plan_batch batch = { .size = sizeof(batch),
-                                           .problems = pass->layers,
-                                           .count = pass->count,
+                                           .problems = pass->network.problems,
+                                           .count = pass->network.count,
                                            .options = &options,
                                            .ready = plan_is_ready };
-    must(kiln_plan_batch(pass->client, &batch, &err), "plans", &err);
-}
-
-/* Returns the memory that all layers share for operand |which|. The memory grows to the size of the
- * largest layer, and is filled with DATA. */
-static struct kiln_memory *memory_of(struct pass *pass, enum memory which, uint64_t bytes)
-{
-    struct kiln_memory **memory = &pass->memories[which];
-    struct kiln_error err;
-    if (*memory && kiln_memory_bytes(*memory) >= bytes)
-        return *memory;
-    must(kiln_device_finish(pass->device, &err), "device", &err);
-    kiln_memory_destroy(*memory);
-    must(kiln_memory_create(pass->device, bytes, memory, &err), "memory", &err);
-    must(kiln_memory_fill(*memory, DATA, NULL, &err), "memory", &err);
-    return *memory;
-}
-
-static void launch(struct pass *pass, const struct kiln_problem *layer, struct kiln_run *run,
-                   uint64_t workspace)
-{
-    struct kiln_memory *tensors[3];
-    struct kiln_error err;
-    for (int i = 0; i < 3; i++) {
-        uint64_t bytes = 0;
-        must(kiln_problem_tensor(layer, i, NULL, &bytes, &err), "tensor", &err);
-        tensors[i] = memory_of(pass, (enum memory)i, bytes);
-    }
-    struct kiln_memory *extra = workspace ? memory_of(pass, MEMORY_WORKSPACE, workspace) : NULL;
-    const struct kiln_tensors all = { .size = sizeof(all),
-                                      .x = tensors[KILN_TENSOR_X],
-                                      .w = tensors[KILN_TENSOR_W],
-                                      .y = tensors[KILN_TENSOR_Y],
-                                      .workspace = extra };
-    must(kiln_run_launch(run, &all, NULL, &err), "launch", &err);
+    network_must(kiln_plan_batch(pass->client, &batch, &err), "plans", &err);
 }
 
 static void do_layer(struct pass *pass, unsigned index)
@@ -227,11 +164,13 @@ static void do_layer(struct pass *pass, unsigned index)
     struct kiln_plan *plan = NULL;
     struct kiln_plan_options options = plan_options(pass);
     double begin = started_now();
-    must(kiln_plan_get(pass->client, &pass->layers[index], &options, &plan, &err), "plan", &err);
+    network_must(kiln_plan_get(pass->client, &pass->network.problems[index], &options, &plan, &err),
+                 "plan", &err);
     double planned = started_now();
-    must(kiln_run_create(pass->device, plan, &pass->runs[index], &err), "run", &err);
+    network_must(kiln_run_create(pass->network.device, plan, &pass->runs[index], &err), "run",
+                 &err);
     double loaded = started_now();
-    launch(pass, &pass->layers[index], pass->runs[index], kiln_plan_workspace(plan));
+    network_launch(&pass->network, index, pass->runs[index], kiln_plan_workspace(plan));
     pass->planning += planned - begin;
     pass->loading += loaded - planned;
     pass->launching += started_now() - loaded;
@@ -240,11 +179,9 @@ static void do_layer(struct pass *pass, unsigned index)
 
 static void close_all(struct pass *pass)
 {
-    for (unsigned i = 0; i < pass->count; i++)
+    for (unsigned i = 0; i < pass->network.count; i++)
         kiln_run_destroy(pass->runs[i]);
-    for (int i = 0; i < MEMORIES; i++)
-        kiln_memory_destroy(pass->memories[i]);
-    kiln_device_close(pass->device);
+    network_done(&pass->network);
     kiln_client_close(pass->client);
 }
 
@@ -252,13 +189,14 @@ static void report(const struct pass *pass, double end)
 {
     struct kiln_status status = { .size = sizeof(status) };
     struct kiln_error err;
-    must(kiln_client_status(pass->client, &status, &err), "status", &err);
+    network_must(kiln_client_status(pass->client, &status, &err), "status", &err);
     printf("{\"what\": \"kiln\", \"device\": \"%s\", \"layers\": %u, \"ahead\": %s, "
            "\"seconds\": %.4f, \"open_s\": %.4f, \"ahead_s\": %.4f, \"plan_s\": %.4f, "
            "\"load_s\": %.4f, \"launch_s\": %.4f, \"requests\": %llu}\n",
-           kiln_device_model(pass->device), pass->count, pass->ahead ? "true" : "false",
-           end - pass->begin, pass->opened - pass->begin, pass->asked - pass->opened,
-           pass->planning, pass->loading, pass->launching, (unsigned long long)status.requests);
+           kiln_device_model(pass->network.device), pass->network.count,
+           pass->ahead ? "true" : "false", end - pass->begin, pass->opened - pass->begin,
+           pass->asked - pass->opened, pass->planning, pass->loading, pass->launching,
+           (unsigned long long)status.requests);
 }
 
 int main(int argc, char **argv)
@@ -273,9 +211,9 @@ int main(int argc, char **argv)
     if (pass.ahead)
         ask_ahead(&pass);
     pass.asked = started_now();
-    for (unsigned i = 0; i < pass.count; i++)
+    for (unsigned i = 0; i < pass.network.count; i++)
         do_layer(&pass, i);
-    must(kiln_device_finish(pass.device, &err), "the pass", &err);
+    network_must(kiln_device_finish(pass.network.device, &err), "the pass", &err);
     report(&pass, started_now());
     close_all(&pass);
     return 0;

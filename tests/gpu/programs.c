@@ -70,6 +70,28 @@ TEST_F(plain, a_first_pass_says_why_it_cannot)
     assert_int_equal(f->result.status, 2);
 }
 
+TEST_F(plain, a_job_repeats_all_problems_as_a_step)
+{
+    static const char lines[] = "conv -n 1 -c 4 -H 8 -W 8 -k 4 -y 3 -x 3 -p 1 -q 1 -F 3\n";
+    char file[256];
+    struct kiln_err err = KILN_ERR_INIT;
+    snprintf(file, sizeof(file), "%s/lines", f->daemon.directory);
+    must(fs_replace_file(file, bytes_of_text(lines), 0600, &err), err);
+    run_program(&f->daemon, &f->result, "job_steps", "--device", "opencl:0", "--seconds", "0.1",
+                "--settle", "0", file, NULL);
+    assert_int_equal(f->result.status, 0);
+    KILN_AUTO(json) struct json *job = result_json(&f->result);
+    const struct json *steps = json_get(job, "steps");
+    assert_int_equal(json_count(json_get(job, "problems")), 2);
+    assert_true(json_get_number(steps, "count", 0) >= 1);
+    assert_true(json_get_number(steps, "plans", 0) >= 2);
+    assert_true(json_get_number(steps, "undisturbed_s", 0) > 0);
+    assert_true(json_get_number(json_get(job, "first"), "compiled", 0) > 0);
+    assert_true(json_get_number(job, "step_s", 0) > 0);
+    run_program(&f->daemon, &f->result, "job_steps", "--seconds", "-1", file, NULL);
+    assert_int_equal(f->result.status, 2);
+}
+
 TEST_F(plain, trials_compile_for_gpus_that_are_not_here)
 {
     run_program(&f->daemon, &f->result, "gpu_trials", "--compile-only", "--target", "sm_90a",

@@ -161,7 +161,7 @@ class Pack(unittest.TestCase):
 
     LIBRARIES = ("libkiln-rtc.so.0", "libkiln-torch.so.0")
     PROGRAMS = ("kilnd", "kiln-compiler", "kiln-transfer", "kiln-driver", "kilnctl", "gpu_trials",
-                "gpu_peaks", "gpu_failures", "first_pass")
+                "gpu_peaks", "gpu_failures", "first_pass", "job_steps")
 
     def setUp(self):
         directory = tempfile.TemporaryDirectory(prefix="kiln-pack-gpu-")
