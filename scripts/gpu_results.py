@@ -24,6 +24,16 @@ Usage: scripts/gpu_results.py verified FILE         every problem's result was c
        scripts/gpu_results.py frozen FILE           no plan was provisional
        scripts/gpu_results.py shared DIRECTORY      the journals say that few configs were run by
                                                     more than one process
+       scripts/gpu_results.py begun COLD WARM       results of job_steps: COLD's first step ended
+                                                    within FIRST_MAX times that of WARM, and the
+                                                    compiles
+       scripts/gpu_results.py ended TUNED JOB       results of job_steps: the last plans of JOB take
+                                                    at most SLOWER_MAX times the time of TUNED's
+       scripts/gpu_results.py lost JOB              a result of job_steps: the steps took at most
+                                                    LOST_MAX times as long as without the thread
+       scripts/gpu_results.py waited JOB            a result of job_steps: the first step waited for
+                                                    no compile, and less than WAITED_MAX for each
+                                                    plan
        scripts/gpu_results.py planned BEFORE AFTER  AFTER timed nothing, used what BEFORE found, and
                                                     its kernels took as long: the median of the
                                                     ratios is from 0.9 to 1.1
@@ -44,12 +54,19 @@ BAD = ("WRONG", "NOT_COMPILED", "NOT_RUN")
 # kernels or another perf config.
 RATIO_MIN, RATIO_MAX = 0.9, 1.1
 SLOWER_MAX = 1.03  # of a plan that was improved beside a job, compared with a tuned one
+FIRST_MAX = 1.3  # of a first step on a cold host, compared with a warm one, besides compiling
+LOST_MAX = 1.05  # of steps beside which a thread measures, compared with the same steps alone
+WAITED_MAX = 0.0005  # seconds: 0 ms, when rounded
 REPEATED_MAX = 0.1  # part of the runs of configs that another process had done before
 
 
-def results(path):
+def document(path):
     with open(path, encoding="utf-8") as file:
-        return json.load(file)["results"]
+        return json.load(file)
+
+
+def results(path):
+    return document(path)["results"]
 
 
 def verified(path):
@@ -223,11 +240,58 @@ def shared(directory):
     return bool(runs) and repeated <= REPEATED_MAX * len(runs)
 
 
+def begun(cold_path, warm_path):
+    cold, warm = document(cold_path)["first"], document(warm_path)["first"]
+    limit = FIRST_MAX * warm["seconds"] + cold["compile_s"]
+    print(f"first step: {cold['seconds']:.3f} s, of which {cold['wait_s']:.3f} s for plans "
+          f"({cold['compiled']} kernels compiled in {cold['compile_s']:.3f} s, {cold['generic']} "
+          f"plans generic) and {cold['load_s']:.3f} s for loading")
+    print(f"a warm one: {warm['seconds']:.3f} s, {warm['wait_s']:.3f} s and {warm['load_s']:.3f} "
+          f"s; so the limit is {limit:.3f} s")
+    return cold["seconds"] <= limit
+
+
+def ended(tuned_path, job_path):
+    tuned, job = document(tuned_path), document(job_path)
+    ratio = job["device_s"] / tuned["device_s"]
+    best = {p["command"]: p for p in tuned["problems"]}
+    slower = [(p["ms"] - best[p["command"]]["ms"], p) for p in job["problems"]]
+    for lost_ms, p in sorted(slower, key=lambda row: -row[0])[:5]:
+        b = best[p["command"]]
+        if p["ms"] > SLOWER_MAX * b["ms"]:
+            print(f"{lost_ms:.3f} ms longer, {p['ms'] / b['ms']:.2f} times: {p['command']}: "
+                  f"{p['solver']} {p['config']}, not {b['solver']} {b['config']}"
+                  f"{'' if p['tuned'] else ' (not tuned yet)'}")
+    print(f"last plans: {sum(p['tuned'] for p in job['problems'])} of {len(slower)} problems "
+          f"tuned; all launches take {1e3 * job['device_s']:.3f} ms, {ratio:.3f} times the tuned "
+          f"ones; a step takes {1e3 * job['step_s']:.3f} ms, {job['step_s'] / tuned['step_s']:.3f} "
+          "times")
+    return ratio <= SLOWER_MAX
+
+
+def lost(path):
+    steps = document(path)["steps"]
+    ratio = steps["seconds"] / steps["undisturbed_s"] if steps["count"] else float("nan")
+    print(f"{steps['count']} steps took {steps['seconds']:.3f} s, {ratio:.3f} times as long as "
+          f"alone, the longest {1e3 * steps['longest_s']:.3f} ms; {steps['plans']} plans, the last "
+          f"after {steps['improved_s']:.1f} s")
+    return ratio <= LOST_MAX
+
+
+def waited(path):
+    job = document(path)
+    each = job["first"]["wait_s"] / len(job["problems"])
+    print(f"waited {1e3 * each:.3f} ms for each of {len(job['problems'])} plans; "
+          f"{job['first']['compiled']} kernels were compiled")
+    return not job["first"]["compiled"] and each < WAITED_MAX
+
+
 def main(arguments):
     commands = {"verified": (verified, 1), "found": (found, 1), "measured": (measured, 1),
                 "chosen": (chosen, 1), "sample": (sample, 3), "planned": (planned, 2),
                 "merged": (merged, None), "first": (first, None), "improved": (improved, 2),
-                "frozen": (frozen, 1), "shared": (shared, 1)}
+                "frozen": (frozen, 1), "shared": (shared, 1), "begun": (begun, 2),
+                "ended": (ended, 2), "lost": (lost, 1), "waited": (waited, 1)}
     command, count = commands.get(arguments[0] if arguments else None, (None, 0))
     if not command or count not in (None, len(arguments) - 1):
         print(__doc__, file=sys.stderr)

@@ -122,12 +122,22 @@ class Bench(unittest.TestCase):
             self.assertIn(why, text)
 
 
-# kilnd, kilnctl, and a kiln-driver that appends the lines to run to the file $RAN, and fails.
+# kilnd, kilnctl, a kiln-driver that appends the lines to run to the file $RAN, and fails unless
+# $FULL is 0, and a job_steps whose plans take 1 ms on a kilnd that "full" has filled, else $MS.
 FAKE_SOON = '''#!/bin/sh
 case "${0##*/} $1" in
+    "job_steps "*)
+        ms=$MS
+        case "$KILN_SOCKET" in *full*) ms=1 ;; esac
+        echo "${0##*/} $* ${KILN_PLANS:-soon} ${KILN_TRACE:-}" >>"$RAN"
+        echo '{"first":{"seconds":1,"wait_s":0,"load_s":0,"compile_s":0,"compiled":0,"generic":0},
+            "steps":{"count":9,"seconds":1,"undisturbed_s":1,"longest_s":1,"plans":1,
+            "improved_s":0},"step_s":1,"device_s":'"$ms"',"problems":[{"command":"conv",
+            "solver":"A","config":"1","ms":'"$ms"',"tuned":true}]}'
+        mkdir -p "$XDG_STATE_HOME/kiln/tune" && printf '>\\t1\\n' >"$XDG_STATE_HOME/kiln/tune/1" ;;
     "kilnd "*) exec sleep 60 ;;
     "kiln-driver devices") echo '{"devices":[{"name":"cuda:0"}]}' ;;
-    "kiln-driver run") cat "$2" >>"$RAN"; echo '{"results":[]}'; exit 1 ;;
+    "kiln-driver run") cat "$2" >>"$RAN"; echo '{"results":[]}'; exit "${FULL:-1}" ;;
 esac
 '''
 
@@ -139,18 +149,18 @@ class Soon(unittest.TestCase):
         self.directory = pathlib.Path(directory.name)
         (self.directory / "packed/bin").mkdir(parents=True)
         (self.directory / "packed/lib").mkdir()
-        for name in ("kilnd", "kilnctl", "kiln-driver"):
+        for name in ("kilnd", "kilnctl", "kiln-compiler", "kiln-driver", "job_steps"):
             path = self.directory / "packed/bin" / name
             path.write_text(FAKE_SOON)
             path.chmod(0o755)
         (self.directory / "network").write_text("conv -n 1 -c 8 -F 1\n")
 
-    def bench(self, *arguments):
+    def bench(self, *arguments, **variables):
         done = subprocess.run(
             [SOURCE / "scripts/bench-soon", "--packed", self.directory / "packed", "--out",
              self.directory / "out", "--network", self.directory / "network", *arguments],
             text=True, capture_output=True,
-            env=os.environ | {"RAN": str(self.directory / "ran")})
+            env=os.environ | {"RAN": str(self.directory / "ran"), "MS": "1"} | variables)
         return done.returncode, done.stdout + done.stderr
 
     def test_only_the_full_tune_searches_even_if_it_fails(self):
@@ -164,3 +174,43 @@ class Soon(unittest.TestCase):
         status, text = self.bench("--types", "fp32", "improved")
         self.assertEqual(status, 2, text)
         self.assertIn("name both parts (fp32)", text)
+
+    def test_the_last_plans_of_a_job_are_compared_with_the_tuned_ones(self):
+        status, text = self.bench("--types", "fp32", "--time", "7", "full", "steps", FULL="0",
+                                  MS="1.02")
+        self.assertEqual(status, 0, text)
+        self.assertIn("1.020 times the tuned", text)
+        cold, warm, tuned, prefetched = [
+            line for line in (self.directory / "ran").read_text().splitlines()
+            if line.startswith("job_steps ")]
+        self.assertIn(" --seconds 7 ", cold)
+        self.assertTrue(cold.endswith(" soon steps-fp32"))
+        for line in (warm, prefetched):
+            self.assertIn(" --seconds 0 ", line)
+            self.assertTrue(line.endswith(" soon "))
+        self.assertTrue(tuned.endswith(" frozen "))
+        status, text = self.bench("--types", "fp32", "steps", MS="1.04")
+        self.assertEqual(status, 1, text)
+        self.assertIn("1.04 times: conv: A 1", text)
+
+    def test_ranks_leave_tuned_plans_in_the_records(self):
+        status, text = self.bench("--types", "fp32", "--ranks", "2", "full", "ranks", FULL="0")
+        self.assertEqual(status, 0, text)
+        ran = (self.directory / "ran").read_text()
+        self.assertEqual(ran.count(" --seconds 60 "), 2)
+        self.assertEqual(ran.count("frozen"), 2)
+
+    def test_a_tune_of_other_programs_is_refused(self):
+        self.bench("--types", "fp32", "full", FULL="0")
+        with (self.directory / "packed/bin/kiln-compiler").open("a") as file:
+            file.write("# rebuilt\n")
+        status, text = self.bench("--types", "fp32", "steps")
+        self.assertEqual(status, 2, text)
+        self.assertIn("other programs", text)
+
+    def test_a_tune_of_unknown_programs_does_not_count(self):
+        (self.directory / "out").mkdir()
+        (self.directory / "out/full-fp32.json").write_text("{}")
+        status, text = self.bench("--types", "fp32", "steps")
+        self.assertEqual(status, 2, text)
+        self.assertIn("'steps'", text)

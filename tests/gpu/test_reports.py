@@ -218,6 +218,19 @@ def result(command="conv 1", **more):
             "find": {"solvers": [{"state": "TIMED"}], "trials": [{}, {}]}, **more}
 
 
+def job(ms=2.0, tuned=True, **more):
+    """Returns what job_steps prints for two problems, of which the second one takes 1 ms."""
+    first = {"seconds": 1.0, "wait_s": 0.0009, "load_s": 0.1, "compile_s": 0.0, "compiled": 0,
+             "generic": 0}
+    steps = {"count": 100, "seconds": 10.0, "undisturbed_s": 10.0, "longest_s": 0.2, "plans": 3,
+             "improved_s": 4.0}
+    problems = [{"command": f"conv {i}", "solver": "ConvA", "config": "1", "ms": t, "tuned": tuned}
+                for i, t in ((1, ms), (2, 1.0))]
+    return {"first": {k: more.get(k, v) for k, v in first.items()},
+            "steps": {k: more.get(k, v) for k, v in steps.items()}, "step_s": 0.003,
+            "device_s": (ms + 1) / 1e3, "problems": problems}
+
+
 class Results(Files):
     def run_on(self, what, *lists):
         paths = [self.file(f"f{i}", {"results": rows}) for i, rows in enumerate(lists)]
@@ -295,6 +308,33 @@ class Results(Files):
         status, text = ended(None)
         self.assertEqual(status, 1)
         self.assertIn("no times", text)
+
+    def run_on_jobs(self, what, *jobs):
+        paths = [self.file(f"j{i}", job) for i, job in enumerate(jobs)]
+        return self.output_of(gpu_results.main, what, *paths)
+
+    def test_a_first_step_may_take_as_long_as_a_warm_one_and_the_compiles(self):
+        for seconds, verdict in ((1.49, 0), (1.51, 1)):
+            status, text = self.run_on_jobs("begun", job(seconds=seconds, compile_s=0.2), job())
+            self.assertEqual(status, verdict, text)
+            self.assertIn("the limit is 1.500 s", text)
+
+    def test_last_plans_are_compared_with_the_tuned_ones(self):
+        for ms, verdict in ((2.05, 0), (2.2, 1)):
+            status, text = self.run_on_jobs("ended", job(), job(ms=ms, tuned=False))
+            self.assertEqual(status, verdict, text)
+            self.assertIn("0 of 2 problems tuned", text)
+        self.assertIn("0.200 ms longer, 1.10 times: conv 1: ConvA 1, not ConvA 1 (not tuned yet)",
+                      text)
+
+    def test_steps_may_lose_a_twentieth(self):
+        for undisturbed_s, verdict in ((9.6, 0), (9.4, 1)):
+            self.assertEqual(self.run_on_jobs("lost", job(undisturbed_s=undisturbed_s))[0], verdict)
+        self.assertEqual(self.run_on_jobs("lost", job(count=0))[0], 1)
+
+    def test_a_prefetched_job_waits_for_nothing(self):
+        for change, verdict in (({}, 0), ({"wait_s": 0.0011}, 1), ({"compiled": 1}, 1)):
+            self.assertEqual(self.run_on_jobs("waited", job(**change))[0], verdict)
 
     def test_chosen_lists_what_gpu_trials_reads(self):
         status, text = self.run_on("chosen", [result(), result(config="", command="conv 2")])
