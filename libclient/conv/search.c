@@ -351,29 +351,52 @@ static enum kiln_code time_again(struct search *s, size_t index, unsigned sample
     return KILN_OK;
 }
 
-/* Times the finalists again, and checks the results that were not checked yet.  Removes failed
- * trials from |f|.  After |until_ns|, neither times nor checks, except in the last round, whose
- * |samples| is FINAL_SAMPLES. */
-static enum kiln_code time_all(struct search *s, struct finalists *f, unsigned samples,
-                               uint64_t until_ns, struct kiln_err *err)
+/* Removes failed trials from |f|. */
+static void keep_held(struct search *s, struct finalists *f)
 {
     unsigned kept = 0;
     for (unsigned i = 0; i < f->count; i++) {
-        size_t index = f->list[i];
-        bool has_time = samples >= FINAL_SAMPLES || search_goes_on(s, until_ns);
-        enum kiln_code rc = has_time ? check_trial(s, index, err) : KILN_OK;
-        if (!rc && has_time && s->trials[index].place == TRIAL_HELD)
-            rc = time_again(s, index, samples, err);
-        if (s->trials[index].place == TRIAL_HELD)
-            f->list[kept++] = index;
-        else
-            report_trial(s, index);
-        if (rc)
-            return rc;
+        if (s->trials[f->list[i]].place == TRIAL_HELD)
+            f->list[kept++] = f->list[i];
     }
     f->count = kept;
+}
+
+/* Checks the fastest finalist.  If its result is wrong, removes it, and checks the next one.  The
+ * others need no check: they do not win this round, and a copy of a result may take as long as
+ * hundreds of launches. */
+static enum kiln_code check_leader(struct search *s, struct finalists *f, struct kiln_err *err)
+{
+    enum kiln_code rc = KILN_OK;
+    while (!rc && f->count > 0) {
+        size_t leader = f->list[0];
+        rc = check_trial(s, leader, err);
+        if (s->trials[leader].place == TRIAL_HELD)
+            break;
+        report_trial(s, leader);
+        keep_held(s, f);
+    }
+    return rc;
+}
+
+/* Times the finalists again, and checks the fastest one.  Removes failed trials from |f|.  After
+ * |until_ns|, times none, except in the last round, whose |samples| is FINAL_SAMPLES. */
+static enum kiln_code time_all(struct search *s, struct finalists *f, unsigned samples,
+                               uint64_t until_ns, struct kiln_err *err)
+{
+    enum kiln_code rc = KILN_OK;
+    for (unsigned i = 0; i < f->count && !rc; i++) {
+        if (samples < FINAL_SAMPLES && !search_goes_on(s, until_ns))
+            break;
+        rc = time_again(s, f->list[i], samples, err);
+        if (s->trials[f->list[i]].place != TRIAL_HELD)
+            report_trial(s, f->list[i]);
+    }
+    if (rc)
+        return rc;
+    keep_held(s, f);
     sort_finalists(s, f);
-    return KILN_OK;
+    return check_leader(s, f, err);
 }
 
 enum kiln_code search_halve(struct search *search, uint64_t until_ns, struct kiln_err *err)

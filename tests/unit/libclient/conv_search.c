@@ -31,8 +31,8 @@ struct fixture {
     const char *refused, *crashing, *wrong;
     /* a config that crashes, but not when it is timed for the first time */
     const char *crashing_later;
-    /* a config that is slow, and computes a wrong result only when it is timed as a finalist */
-    const char *slow_and_wrong;
+    /* a config with a wrong result, which is the fastest one only when it is timed again */
+    const char *wrong_later;
     const char *directory;
     struct journal *journal;
     size_t all[SIDE * SIDE];
@@ -116,7 +116,8 @@ static enum kiln_code take_time(void *context, size_t trial, const struct timing
     if (is(t->config, f->crashing) ||
         (is(t->config, f->crashing_later) && t->state != KILN_CONV_UNTIMED))
         return kiln_fail(err, KILN_GPU_FAULT, "it fell over");
-    if (is(t->config, f->wrong))
+    if (is(t->config, f->wrong) ||
+        (is(t->config, f->wrong_later) && t->state != KILN_CONV_UNTIMED))
         ms = 0.001;
     f->now_ms += ms * limits->samples;
     *ret_timing =
@@ -133,7 +134,7 @@ static enum kiln_code check(void *context, size_t trial, uint64_t *ret_checked,
     struct fixture *f = context;
     f->checks++;
     const char *config = trial_of(f, trial)->config;
-    if (is(config, f->wrong) || is(config, f->slow_and_wrong))
+    if (is(config, f->wrong) || is(config, f->wrong_later))
         return kiln_fail(err, KILN_CORRUPT, "wrong: 5 of 64 elements");
     *ret_checked = 64;
     return KILN_OK;
@@ -301,6 +302,15 @@ TEST_F(conv_search, few_trials_are_held_however_many_are_tried)
     assert_true(f->held <= 16);
     must(search_halve(&f->search, UINT64_MAX, &f->err), f->err);
     assert_int_equal(f->held, 1);
+}
+
+TEST_F(conv_search, finalists_that_do_not_lead_are_not_checked)
+{
+    must(search_try(&f->search, f->all, SIDE * SIDE, UINT64_MAX, &f->err), f->err);
+    unsigned before = f->checks;
+    must(search_halve(&f->search, UINT64_MAX, &f->err), f->err);
+    assert_int_equal(f->checks, before); /* the fastest one was checked when it became the best */
+    assert_true(best(f)->checked == 64);
 }
 
 TEST_F(conv_search, finalists_are_not_timed_beyond_the_budget_but_for_the_last_two)
@@ -505,9 +515,10 @@ TEST(conv_search, a_finalist_with_wrong_results_is_remembered_as_wrong)
     struct fixture *f = *state;
     size_t two[] = { search_find(&f->search, "11,6"), search_find(&f->search, "10,6") };
     open_journal(f, "Conv");
-    f->slow_and_wrong = "10,6";
+    f->wrong_later = "10,6";
     must(search_try(&f->search, two, 2, UINT64_MAX, &f->err), f->err);
     must(search_halve(&f->search, UINT64_MAX, &f->err), f->err);
+    assert_string_equal(best(f)->config, "11,6");
     begin_again(f, "Conv");
     assert_int_equal(find(f, "10,6")->state, KILN_CONV_WRONG);
 }
