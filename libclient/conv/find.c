@@ -18,6 +18,9 @@
 #define SAMPLES 24u
 #define TIMED_MS 500.0
 #define HOPELESS 3.0
+/* A solver is sampled only a few times if all these samples take more than SLOWER times as long as
+ * the best solver.  Its exact time does not matter. */
+#define SLOWER 1.25
 #define TUNE_BUDGET_MS 60000
 /* The journal's name of the config of a solver that has nothing to tune. */
 #define NO_CONFIG "-"
@@ -181,6 +184,7 @@ static enum kiln_code time_and_check(struct work *work, struct work_solver *s,
     const struct work_solver *best = work_fastest(work);
     const struct timing_limits limits = { .hopeless_ms =
                                               best ? HOPELESS * best->timing.median_ms : 0,
+                                          .slower_ms = best ? SLOWER * best->timing.median_ms : 0,
                                           .limit_ms = TIMED_MS,
                                           .samples = SAMPLES };
     struct kiln_err why = KILN_ERR_INIT;

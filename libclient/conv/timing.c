@@ -13,6 +13,8 @@
 /* Added to |hopeless_ms|.  Sending a launch to the device takes time, so the events around a single
  * launch are further apart than the kernel takes. */
 #define ALONE_MS 0.05
+/* Number of samples after which a kernel that is slower than another needs no more of them. */
+#define SAMPLES_OF_SLOWER 5u
 /* Tukey's fences: samples more than FENCE interquartile ranges outside the quartiles are outliers.
  * The distance is at least FENCE_MIN times the median, because with a coarse clock most samples may
  * be equal. */
@@ -68,6 +70,20 @@ static struct timing cut_short(double ms)
     return (struct timing){ .median_ms = ms, .samples = 1, .is_cut_short = true };
 }
 
+static double fastest_of(const double *samples, unsigned count)
+{
+    double fastest = samples[0];
+    for (unsigned i = 1; i < count; i++)
+        fastest = samples[i] < fastest ? samples[i] : fastest;
+    return fastest;
+}
+
+static bool is_slower(const struct timing_limits *limits, const double *samples, unsigned count)
+{
+    return limits->slower_ms > 0 && count >= SAMPLES_OF_SLOWER &&
+           fastest_of(samples, count) > limits->slower_ms;
+}
+
 enum kiln_code timing_take(const struct timing_source *source, const struct timing_limits *limits,
                            struct timing *ret_timing, struct kiln_err *err)
 {
@@ -90,7 +106,8 @@ enum kiln_code timing_take(const struct timing_source *source, const struct timi
         samples[count++] = first_ms;
         spent_ms = first_ms;
     }
-    while (count == 0 || (count < needed && spent_ms < limits->limit_ms)) {
+    while (count == 0 ||
+           (count < needed && spent_ms < limits->limit_ms && !is_slower(limits, samples, count))) {
         double ms;
         rc = source->launch(source->context, launches, &ms, err);
         if (rc)

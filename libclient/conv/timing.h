@@ -6,7 +6,7 @@
  *
  * Role       runs the kernel once as a warm-up, groups launches into samples that are long enough
  *            for the device's clock, removes outliers, and computes median and spread.  Very slow
- *            kernels are cut short after one run
+ *            kernels are cut short after one run, and slower ones are sampled less often
  * Ownership  plain values
  * Threading  pure functions; the source is called on the caller's thread
  */
@@ -24,6 +24,8 @@ struct timing_source { /* the launches to time; tests supply their own */
 struct timing_limits {
     /* Maximum time of the first timed run; a slower kernel is not run again.  0: no limit. */
     double hopeless_ms;
+    /* If the fastest of the first samples takes longer, no other sample begins.  0: no limit. */
+    double slower_ms;
     /* after the samples took this much device time, no other begins */
     double limit_ms;
     unsigned samples; /* number of samples to take; 0 counts as 1 */

@@ -67,6 +67,21 @@ TEST(conv, no_record_keeps_measurements_from_being_recorded)
     assert_int_equal(conv_entry(f, "ConvGood").state, KILN_CONV_TIMED);
 }
 
+TEST_F(conv, a_slower_solver_is_sampled_less_often)
+{
+    static const struct conv_solver best_first[] = {
+        { .name = "ConvBest", .kernel = "right 1" },
+        { .name = "ConvNear", .kernel = "right 1.2" },
+        { .name = "ConvSlower", .kernel = "right 1.3" },
+        { .name = "ConvDirectNaive", .kernel = "right 2" },
+    };
+    CONV_USE(f, best_first);
+    must(conv_find(f), f->err);
+    assert_int_equal(conv_entry(f, "ConvNear").samples, 24);
+    assert_int_equal(conv_entry(f, "ConvSlower").samples, 5);
+    assert_int_equal(conv_entry(f, "ConvSlower").state, KILN_CONV_TIMED);
+}
+
 TEST_F(conv, a_measurement_that_cannot_be_recorded_is_returned_and_reported)
 {
     f->refuses_puts = true;

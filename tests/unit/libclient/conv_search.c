@@ -116,8 +116,7 @@ static enum kiln_code take_time(void *context, size_t trial, const struct timing
     if (is(t->config, f->crashing) ||
         (is(t->config, f->crashing_later) && t->state != KILN_CONV_UNTIMED))
         return kiln_fail(err, KILN_GPU_FAULT, "it fell over");
-    if (is(t->config, f->wrong) ||
-        (is(t->config, f->wrong_later) && t->state != KILN_CONV_UNTIMED))
+    if (is(t->config, f->wrong) || (is(t->config, f->wrong_later) && t->state != KILN_CONV_UNTIMED))
         ms = 0.001;
     f->now_ms += ms * limits->samples;
     *ret_timing =

@@ -136,6 +136,28 @@ TEST_F(conv_timing, no_sample_begins_after_the_time_is_spent)
     assert_int_equal(f->timing.samples, 4);
 }
 
+TEST_F(conv_timing, a_slower_candidate_is_sampled_less_often)
+{
+    f->limits.slower_ms = 0.99;
+    take(f);
+    assert_int_equal(f->timing.samples, 5);
+    assert_true(is_near(f->timing.median_ms, 1));
+    f->limits.slower_ms = 1;
+    take(f);
+    assert_int_equal(f->timing.samples, 20);
+}
+
+/* The other samples may be disturbed by other work on the device. */
+TEST_F(conv_timing, a_fast_sample_makes_all_samples_worth_taking)
+{
+    f->one_ms = 4;
+    f->limits.slower_ms = 3;
+    f->jump_ms = -1;
+    f->calls = 4; /* the eighth call is the third sample, and takes 3 ms */
+    take(f);
+    assert_int_equal(f->calls, 4 + 1 + 20);
+}
+
 TEST_F(conv_timing, at_least_one_sample_is_taken)
 {
     f->limits.samples = 0;
