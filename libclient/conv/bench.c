@@ -106,10 +106,12 @@ static enum kiln_code make_operand(struct bench *b, int which, enum operands kin
                          (unsigned long long)b->bytes[which]);
     operands_fill(kind, &b->problem, data, b->elements[which], seed + (uint64_t)which);
     struct kiln_memory *memory = NULL;
+    uint64_t began = clock_monotonic_ns(); /* the device does not work while the host fills */
     enum kiln_code rc =
         error_take(kiln_memory_create(b->device, b->bytes[which], &memory, &e), &e, err);
     if (!rc)
         rc = memory_write(memory, data, b->bytes[which], b->stream, err);
+    pace_rest(b->pace, began);
     if (rc)
         kiln_memory_destroy(memory);
     else
@@ -218,9 +220,7 @@ enum kiln_code bench_create(const struct bench_options *options, struct bench **
     b->problem = *options->problem;
     measure_tensors(b);
     bool is_given = options->given[0] || options->given[1] || options->given[2];
-    uint64_t began = clock_monotonic_ns();
     enum kiln_code rc = is_given ? take_tensors(b, options->given, err) : make_tensors(b, err);
-    pace_rest(b->pace, began);
     if (!rc)
         rc = error_take(kiln_event_create(b->device, &b->begin, &e), &e, err);
     if (!rc)

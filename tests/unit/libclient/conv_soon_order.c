@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/* What the thread of KILN_FIND_SOON measures first, and for what it rests. */
+#include "common/base/clock.h"
+#include "libclient/conv/operands.h"
+#include "libclient/conv/pace.h"
+#include "tests/support/test.h"
+#include "tests/support/wait.h"
+#include "tests/unit/libclient/conv_fixture.h"
+
+SET_UP_OF(set_up, struct conv_fixture)
+{
+    conv_open(f);
+    f->options.mode = KILN_FIND_SOON;
+    test_unsetenv("KILN_PLANS");
+    test_setenv("KILN_SOON_BUDGET", "1000"); /* without rests */
+}
+
+FIXTURE_OF(soon_order, struct conv_fixture, set_up, NULL);
+
+static _Atomic uint64_t filled_ns; /* when the last tensor was filled */
+static atomic_uint rests, rests_for_fills;
+
+void __wrap_operands_fill(enum operands kind, const struct problem *problem, void *data,
+                          uint64_t count, uint64_t seed);
+void __real_operands_fill(enum operands kind, const struct problem *problem, void *data,
+                          uint64_t count, uint64_t seed);
+void __wrap_pace_rest(struct pace *pace, uint64_t began_ns);
+void __real_pace_rest(struct pace *pace, uint64_t began_ns);
+
+void __wrap_operands_fill(enum operands kind, const struct problem *problem, void *data,
+                          uint64_t count, uint64_t seed)
+{
+    __real_operands_fill(kind, problem, data, count, seed);
+    filled_ns = clock_monotonic_ns();
+}
+
+void __wrap_pace_rest(struct pace *pace, uint64_t began_ns)
+{
+    rests++;
+    rests_for_fills += began_ns < filled_ns;
+    __real_pace_rest(pace, began_ns);
+}
+
+static bool is_tuned(void *context)
+{
+    struct conv_fixture *f = context;
+    struct kiln_conv_refreshed refreshed = { .size = sizeof(refreshed) };
+    must(kiln_conv_plan_refresh(f->client, f->result, &refreshed, &f->err), f->err);
+    return refreshed.is_tuned;
+}
+
+/* For a large tensor, the host needs as long as the device for hundreds of launches. */
+TEST_F(soon_order, the_thread_does_not_rest_for_work_of_the_host)
+{
+    must(conv_find(f), f->err);
+    wait_until("the end of tuning", is_tuned, f);
+    assert_true(rests > 0);
+    assert_int_equal(rests_for_fills, 0);
+}
