@@ -355,8 +355,10 @@ static enum kiln_code watch_problem(struct soon *s, struct work *work, struct ki
             pthread_cond_signal(&s->changed);
         }
     }
-    if (w)
+    if (w) {
+        w->finds += !work->result->watch; /* the function is called twice for a known problem */
         mark_provisional(work->result, w);
+    }
     pthread_mutex_unlock(&s->mutex);
     return rc;
 }

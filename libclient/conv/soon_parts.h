@@ -25,6 +25,7 @@ struct soon_watch {
     struct kiln_conv_options options;
     /* used only by the thread */
     unsigned attempts;
+    double found_ms;   /* time of the fastest solver; 0 before the problem is found */
     bool is_postponed; /* another process measured the problem when the thread asked last */
     bool is_outdated;  /* the problem's records may have changed since the thread compared them */
     unsigned replacements; /* number of vain attempts to replace the problem's generic plan */
@@ -32,6 +33,7 @@ struct soon_watch {
     /* The members below are guarded by the lock. */
     struct kiln_plan *plan; /* owned: the best plan so far */
     enum stage stage;
+    unsigned finds; /* how often the job has found the problem: once for each layer, or once */
 };
 
 struct soon {

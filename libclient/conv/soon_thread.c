@@ -22,13 +22,25 @@
 
 /* ---- the next problem ---- */
 
+/* Returns a number that grows with the time that a step of the job spends on the problem.  Only
+ * numbers of problems in the same stage can be compared. */
+static double cost_of(const struct soon_watch *w)
+{
+    return w->finds * (w->stage == STAGE_FIND ? problem_flops(&w->wire) : w->found_ms);
+}
+
 static bool comes_before(const struct soon_watch *a, const struct soon_watch *b)
 {
-    return a->stage < b->stage || (a->stage == b->stage && !a->is_postponed && b->is_postponed);
+    if (a->stage != b->stage)
+        return a->stage < b->stage;
+    if (a->is_postponed != b->is_postponed)
+        return b->is_postponed;
+    return cost_of(a) > cost_of(b);
 }
 
 /* Returns the watched problem to measure next, or NULL if there is none.  A find gains more than a
- * tune, so every problem is found before the first one is tuned. */
+ * tune, so every problem is found before the first one is tuned.  In both stages, those come first
+ * on which the job spends most time. */
 static struct soon_watch *choose_watch(const struct soon *s)
 {
     struct soon_watch *best = NULL;
@@ -234,12 +246,21 @@ static void take_tuned(struct soon_watch *w)
     kiln_plan_unref(incumbent);
 }
 
+static double fastest_ms(const struct kiln_conv_result *result)
+{
+    struct kiln_error unused;
+    struct kiln_conv_entry fastest = { .size = sizeof(fastest) };
+    return kiln_conv_result_entry(result, 0, &fastest, &unused) ? 0 : fastest.median_ms;
+}
+
 static void improve(struct soon_watch *w, enum stage stage, struct kiln_plan *incumbent)
 {
     struct kiln_err err = KILN_ERR_INIT;
     struct kiln_conv_result *result = NULL;
     enum kiln_code rc = run_stage(w, stage, incumbent, &result, &err);
     enum stage next = stage_after(w, stage, rc);
+    if (stage == STAGE_FIND && result)
+        w->found_ms = fastest_ms(result);
     if (stage == STAGE_TUNE)
         take_tuned(w);
     soon_publish(w, result ? kiln_conv_result_plan(result) : NULL, incumbent, next);

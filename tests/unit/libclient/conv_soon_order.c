@@ -19,6 +19,10 @@ FIXTURE_OF(soon_order, struct conv_fixture, set_up, NULL);
 
 static _Atomic uint64_t filled_ns; /* when the last tensor was filled */
 static atomic_uint rests, rests_for_fills;
+/* The problems that the thread has begun to measure, by their |n|; the first one waits until the
+ * job has found all. */
+static atomic_bool is_held;
+static atomic_uint begun[8], begun_count;
 
 void __wrap_operands_fill(enum operands kind, const struct problem *problem, void *data,
                           uint64_t count, uint64_t seed);
@@ -27,11 +31,22 @@ void __real_operands_fill(enum operands kind, const struct problem *problem, voi
 void __wrap_pace_rest(struct pace *pace, uint64_t began_ns);
 void __real_pace_rest(struct pace *pace, uint64_t began_ns);
 
+static void note_begun(unsigned n)
+{
+    unsigned last = begun_count;
+    if (last == 8 || (last > 0 && begun[last - 1] == n))
+        return;
+    begun[last] = n;
+    begun_count = last + 1;
+}
+
 void __wrap_operands_fill(enum operands kind, const struct problem *problem, void *data,
                           uint64_t count, uint64_t seed)
 {
     __real_operands_fill(kind, problem, data, count, seed);
     filled_ns = clock_monotonic_ns();
+    note_begun(problem->n);
+    WAIT_FOR(!is_held);
 }
 
 void __wrap_pace_rest(struct pace *pace, uint64_t began_ns)
@@ -56,4 +71,46 @@ TEST_F(soon_order, the_thread_does_not_rest_for_work_of_the_host)
     wait_until("the end of tuning", is_tuned, f);
     assert_true(rests > 0);
     assert_int_equal(rests_for_fills, 0);
+}
+
+static void find_batch(struct conv_fixture *f, uint32_t n)
+{
+    f->problem.n = n;
+    must(conv_find(f), f->err);
+}
+
+/* Starts a thread that does not measure before the job has found all. */
+static void hold_thread(struct conv_fixture *f)
+{
+    begun_count = 0;
+    is_held = true;
+    find_batch(f, 1);
+    WAIT_FOR(begun_count == 1);
+}
+
+static void assert_begun(const unsigned *want, unsigned count)
+{
+    is_held = false;
+    WAIT_FOR(begun_count == count);
+    for (unsigned i = 0; i < count; i++)
+        assert_int_equal(begun[i], want[i]);
+}
+
+TEST_F(soon_order, large_problems_are_measured_first)
+{
+    hold_thread(f);
+    find_batch(f, 2);
+    find_batch(f, 3);
+    assert_begun((const unsigned[]){ 1, 3, 2 }, 3);
+}
+
+/* A network may have many layers with the same problem. */
+TEST_F(soon_order, a_problem_counts_as_often_as_the_job_finds_it)
+{
+    CONV_USE(f, conv_tunable);
+    hold_thread(f);
+    find_batch(f, 3);
+    find_batch(f, 2);
+    find_batch(f, 2);
+    assert_begun((const unsigned[]){ 1, 2, 3, 2, 1, 3 }, 6);
 }
