@@ -15,6 +15,9 @@
  * ATTEMPTS_MAX times in all. */
 #define ATTEMPTS_MAX 3u
 #define RETRY_NS 1000000000ull
+/* Time limit of a tune, without rests, if the job sets none.  kiln_conv_tune's limit of 60 s would
+ * be 20 minutes at the default pace, and the other problems of the network would wait meanwhile. */
+#define TUNE_MS 2000
 /* How often a thread whose problems are all found by other processes asks for their leases. */
 #define POSTPONED_NS 250000000ull
 /* The name under which a find is leased, in place of a solver's. */
@@ -214,6 +217,8 @@ static enum kiln_code run_stage(struct soon_watch *w, enum stage stage, struct k
     options.context = w->soon;
     if (stage == STAGE_FIND)
         options.budget_ms = 0;
+    else if (!options.budget_ms)
+        options.budget_ms = TUNE_MS;
     /* Records that others make now do not contain a similar problem's plan, so measure it. */
     if (kiln_plan_source(incumbent) == KILN_PLAN_NEAREST)
         options.mode = KILN_FIND_NORMAL;

@@ -165,11 +165,12 @@ struct kiln_plan *kiln_conv_result_plan(const struct kiln_conv_result *result);
 /*
  * After a find with KILN_FIND_SOON, a thread of the client measures on |device|, on a stream of its
  * own: first every solver of each problem, then the perf configs of each problem (kiln_conv_tune,
- * within |budget_ms|).  The thread allocates its own tensors, so |x|, |w|, |y|, |stream| and
- * |reported| are not used.  It works for KILN_SOON_BUDGET milliseconds (default 50) of each second.
- * With 0, nothing is measured.  A plan is replaced only by one that was correct, and faster in the
- * same measurement, or by the recorded times if another process of the user measured it.  The
- * thread learns of such records by a counter in memory that it shares with kilnd, not by requests.
+ * within |budget_ms|, or 2 s if it is 0).  The thread allocates its own tensors, so |x|, |w|, |y|,
+ * |stream| and |reported| are not used.  It works for KILN_SOON_BUDGET milliseconds (default 50) of
+ * each second. With 0, nothing is measured.  A plan is replaced only by one that was correct, and
+ * faster in the same measurement, or by the recorded times if another process of the user measured
+ * it.  The thread learns of such records by a counter in memory that it shares with kilnd, not by
+ * requests.
  *
  * Between two steps, a job compares generations, and refreshes its results if they differ:
  *

@@ -3,6 +3,7 @@
 #include "common/base/clock.h"
 #include "libclient/conv/operands.h"
 #include "libclient/conv/pace.h"
+#include "libclient/conv/work.h"
 #include "tests/support/test.h"
 #include "tests/support/wait.h"
 #include "tests/unit/libclient/conv_fixture.h"
@@ -54,6 +55,24 @@ void __wrap_pace_rest(struct pace *pace, uint64_t began_ns)
     rests++;
     rests_for_fills += began_ns < filled_ns;
     __real_pace_rest(pace, began_ns);
+}
+
+static atomic_int find_limit_ms, tune_limit_ms;
+
+enum kiln_code __wrap_work_run(const struct work *given, const struct kiln_conv_options *options,
+                               bool is_tune, struct kiln_conv_result **ret_result,
+                               struct kiln_err *err);
+enum kiln_code __real_work_run(const struct work *given, const struct kiln_conv_options *options,
+                               bool is_tune, struct kiln_conv_result **ret_result,
+                               struct kiln_err *err);
+
+/* Sees only the calls of the thread. */
+enum kiln_code __wrap_work_run(const struct work *given, const struct kiln_conv_options *options,
+                               bool is_tune, struct kiln_conv_result **ret_result,
+                               struct kiln_err *err)
+{
+    atomic_store(is_tune ? &tune_limit_ms : &find_limit_ms, options->budget_ms);
+    return __real_work_run(given, options, is_tune, ret_result, err);
 }
 
 static bool is_tuned(void *context)
@@ -113,4 +132,19 @@ TEST_F(soon_order, a_problem_counts_as_often_as_the_job_finds_it)
     find_batch(f, 2);
     find_batch(f, 2);
     assert_begun((const unsigned[]){ 1, 2, 3, 2, 1, 3 }, 6);
+}
+
+/* Otherwise, a large network's other problems would wait for hours. */
+TEST_F(soon_order, a_tune_beside_a_job_is_short_unless_the_job_says_otherwise)
+{
+    must(conv_find(f), f->err);
+    wait_until("the end of tuning", is_tuned, f);
+    assert_int_equal(find_limit_ms, 0);
+    assert_int_equal(tune_limit_ms, 2000);
+    f->problem.n++;
+    f->options.budget_ms = 30000;
+    must(conv_find(f), f->err);
+    wait_until("the end of tuning", is_tuned, f);
+    assert_int_equal(find_limit_ms, 0);
+    assert_int_equal(tune_limit_ms, 30000);
 }
