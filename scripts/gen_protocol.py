@@ -185,7 +185,7 @@ def generate_enums():
 
 CONSTANT = re.compile(rf"^(?:({COMMENT})\n)?#define "
                       r"(FRAME_VERSION\w*|FRAME_MORE|FRAME_STOPPING|NO_DESCRIPTOR|FETCH_\w+|"
-                      r"PLAN_HEURISTIC|PLAN_NEAREST|PLAN_GENERIC|SOLUTION_\w+|TUNING_\w+|"
+                      r"PLAN_\w+|SOLUTION_\w+|TUNING_\w+|"
                       r"LEASE_[A-Z]+|"
                       rf"CAPABILITY_\w+) (\w+)[ \t]*({COMMENT})?$", re.M)
 

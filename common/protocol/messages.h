@@ -70,6 +70,8 @@ enum plan_source {
 #define PLAN_NEAREST 8u
 /* for plan: if kernels of the chosen plan are not stored, but generic ones are, use the latter */
 #define PLAN_GENERIC 16u
+/* for plan: do not look for kernels in packages by their names, which contain no compiler */
+#define PLAN_NO_PACKAGES 32u
 
 #define TUNING_NEAREST 1u      /* if there is no record, return one of a similar problem */
 #define TUNING_MEASUREMENTS 2u /* also return who measured each entry, where and when */

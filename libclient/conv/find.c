@@ -5,6 +5,7 @@
  */
 #include "libclient/conv/work.h"
 
+#include "libclient/conv/loadable.h"
 #include "libclient/conv/soon.h"
 #include "libclient/failure.h"
 
@@ -45,11 +46,27 @@ static void batch_done(struct batch *b)
     plan_window_destroy(b->window);
 }
 
-static void take_planned(struct batch *b, const struct planned *p, const struct failure *why)
+/* Replaces a plan whose kernels the driver refuses.  If that fails, keeps the plan: measuring it
+ * reports why it does not load. */
+static void ensure_loadable(struct work *work, const char *solver, struct kiln_plan **plan)
+{
+    struct kiln_err ignored = KILN_ERR_INIT;
+    struct kiln_plan_options options = work_plan_options(work, solver, NULL);
+    const struct loadable_request request = { .client = work->client,
+                                              .device = work->device,
+                                              .problem = work->public_problem,
+                                              .options = &options };
+    options.no_packages = 0; /* this plan may have been requested before packages were given up */
+    if (*plan)
+        (void)loadable_plan_check(&request, plan, &ignored);
+}
+
+static void take_planned(struct batch *b, struct planned *p, const struct failure *why)
 {
     struct work *work = b->work;
     bool is_reference = p->tag == work->count;
     struct work_solver *s = is_reference ? NULL : &work->solvers[p->tag];
+    ensure_loadable(work, s ? s->solution.solver : BENCH_REFERENCE, &p->plan);
     if (is_reference && p->plan)
         b->reference = kiln_plan_ref(p->plan);
     if (is_reference)
@@ -411,10 +428,8 @@ static bool use_records(struct work *work)
 
 static enum kiln_code get_current_plan(struct work *work, struct kiln_err *err)
 {
-    struct kiln_error e;
     const struct kiln_plan_options options = work_plan_options(work, work->options.solver, NULL);
-    int rc = kiln_plan_get(work->client, work->public_problem, &options, &work->result->plan, &e);
-    return error_take(rc, &e, err);
+    return work_get_plan(work, &options, err);
 }
 
 /* ---- recording and the result ---- */

@@ -2,6 +2,8 @@
 #include "libclient/conv/follow.h"
 
 #include "common/base/clock.h"
+#include "libclient/conv/loadable.h"
+#include "libclient/device/device.h"
 #include "libclient/failure.h"
 #include "libclient/plans/plan.h"
 
@@ -120,21 +122,28 @@ static bool is_outdone(const struct kiln_solutions *list, const struct kiln_plan
 struct kiln_plan *follow_ask(const struct follow *follow, const struct follow_question *question)
 {
     struct kiln_error ignored;
+    struct kiln_err unused = KILN_ERR_INIT;
     struct kiln_solutions *list = NULL;
     struct kiln_plan *plan = NULL;
-    const struct kiln_device *device = question->options->device;
+    struct kiln_device *device = question->options->device;
     const char *driver = kiln_device_driver(device);
     const struct kiln_plan_options asked = { .size = sizeof(asked),
                                              .target = kiln_device_target(device),
                                              .database_id = kiln_device_database_id(device),
                                              .driver = driver[0] ? driver : NULL,
                                              .priority = KILN_PREFETCH,
-                                             .timeout_ms = question->options->timeout_ms };
+                                             .timeout_ms = question->options->timeout_ms,
+                                             .no_packages =
+                                                 atomic_load(&device->refuses_packages) };
+    const struct loadable_request request = {
+        .client = follow->client, .device = device, .problem = question->problem, .options = &asked
+    };
     if (kiln_solutions_get(follow->client, question->problem, &asked, &list, &ignored))
         return NULL;
     if (is_outdone(list, question->incumbent)) {
         plans_forget(follow->client, question->wire);
-        (void)kiln_plan_get(follow->client, question->problem, &asked, &plan, &ignored);
+        if (loadable_plan_get(&request, &plan, &unused))
+            plan = NULL;
     }
     kiln_solutions_free(list);
     return plan;

@@ -282,16 +282,14 @@ static enum kiln_code soon_of(struct kiln_client *client, unsigned budget_ms,
 
 /* ---- find ---- */
 
-static enum kiln_code ask_plan(const struct work *work, bool by_heuristic, bool will_improve,
-                               struct kiln_plan **ret_plan, struct kiln_err *err)
+static enum kiln_code ask_plan(struct work *work, bool by_heuristic, bool will_improve,
+                               struct kiln_err *err)
 {
-    struct kiln_error e;
     struct kiln_plan_options options = work_plan_options(work, work->options.solver, NULL);
     options.nearest = 1;
-    options.generic = will_improve && !atomic_load(&work->device->refuses_generic);
+    options.generic = will_improve;
     options.heuristic |= by_heuristic;
-    return error_take(kiln_plan_get(work->client, work->public_problem, &options, ret_plan, &e), &e,
-                      err);
+    return work_get_plan(work, &options, err);
 }
 
 /* Gets a plan by the problem's records, by those of a similar problem, or by the heuristic.  If a
@@ -301,13 +299,10 @@ static enum kiln_code ask_plan(const struct work *work, bool by_heuristic, bool 
 static enum kiln_code get_plan(struct work *work, bool will_improve, struct kiln_err *err)
 {
     struct kiln_err why = KILN_ERR_INIT;
-    struct kiln_plan **plan = &work->result->plan;
-    enum kiln_code rc = ask_plan(work, /* by_heuristic= */ false, will_improve, plan, &why);
-    if (!rc && !work_can_load_generic(work))
-        rc = ask_plan(work, /* by_heuristic= */ false, /* will_improve= */ false, plan, &why);
+    enum kiln_code rc = ask_plan(work, /* by_heuristic= */ false, will_improve, &why);
     if (rc == KILN_COMPILE_FAILED) {
         kiln_err_init(&why);
-        rc = ask_plan(work, /* by_heuristic= */ true, will_improve, plan, &why);
+        rc = ask_plan(work, /* by_heuristic= */ true, will_improve, &why);
     }
     return !rc || work_get_generic(work, rc) ? KILN_OK : kiln_fail(err, rc, "%s", why.text);
 }

@@ -7,6 +7,9 @@
  */
 #include "libclient/conv/soon_parts.h"
 
+#include "libclient/conv/loadable.h"
+#include "libclient/device/device.h"
+
 #include <kiln/device.h>
 #include <stdlib.h>
 
@@ -22,8 +25,9 @@ struct replacements {
     struct kiln_plan **incumbents; /* references */
     struct kiln_problem *problems;
     size_t count;
-    bool has_published; /* at least one plan */
-    bool shall_wait;    /* kilnd was overloaded */
+    const struct kiln_plan_options *options; /* set while the request is in progress */
+    bool has_published;                      /* at least one plan */
+    bool shall_wait;                         /* kilnd was overloaded */
 };
 
 static void replacements_done(struct replacements *r)
@@ -69,26 +73,23 @@ static void collect(struct replacements *r)
     }
 }
 
-/* Loads the plan, because the job must not exchange a plan that works for one that its driver
- * refuses.  The job then uses the loaded modules. */
-static enum kiln_code load_plan(struct kiln_device *device, struct kiln_plan *plan)
-{
-    struct kiln_error ignored;
-    struct kiln_run *run = NULL;
-    int rc = kiln_run_create(device, plan, &run, &ignored);
-    kiln_run_destroy(run);
-    return (enum kiln_code)rc;
-}
-
+/* The job must not exchange a plan that works for one that its driver refuses. */
 static int take_plan(void *context, size_t index, struct kiln_plan *plan,
                      const struct kiln_error *err)
 {
     struct replacements *r = context;
     struct soon_watch *w = r->watches[index];
-    enum kiln_code code = err ? (enum kiln_code)err->code : load_plan(w->options.device, plan);
+    struct kiln_err ignored = KILN_ERR_INIT;
+    struct kiln_plan *loadable = plan ? kiln_plan_ref(plan) : NULL;
+    const struct loadable_request request = { .client = r->soon->client,
+                                              .device = w->options.device,
+                                              .problem = &w->problem,
+                                              .options = r->options };
+    enum kiln_code code =
+        err ? (enum kiln_code)err->code : loadable_plan_check(&request, &loadable, &ignored);
     if (!code) {
-        soon_publish(w, plan, r->incumbents[index], w->stage);
-        r->has_published |= kiln_plan_source(plan) != KILN_PLAN_GENERIC;
+        soon_publish(w, loadable, r->incumbents[index], w->stage);
+        r->has_published |= kiln_plan_source(loadable) != KILN_PLAN_GENERIC;
     } else if (kiln_code_is_retryable(code)) {
         r->shall_wait = true;
     } else if (code == KILN_COMPILE_FAILED && !w->by_heuristic) {
@@ -96,6 +97,7 @@ static int take_plan(void *context, size_t index, struct kiln_plan *plan,
     } else {
         w->replacements = ATTEMPTS_MAX;
     }
+    kiln_plan_unref(loadable);
     return pace_is_stopped(&r->soon->pace);
 }
 
@@ -115,7 +117,9 @@ static void request_plans(struct replacements *r)
         .nearest = 1,
         .heuristic = first->by_heuristic || o->enforce == KILN_ENFORCE_DB_CLEAN,
         .timeout_ms = o->timeout_ms,
+        .no_packages = atomic_load(&o->device->refuses_packages),
     };
+    r->options = &options;
     const struct kiln_plan_batch batch = { .size = sizeof(batch),
                                            .problems = r->problems,
                                            .count = r->count,

@@ -2,6 +2,7 @@
 #include "libclient/conv/work.h"
 
 #include "common/base/clock.h"
+#include "libclient/conv/loadable.h"
 #include "libclient/device/device.h"
 #include "libclient/failure.h"
 #include "libclient/plans/plan.h"
@@ -99,7 +100,9 @@ struct kiln_plan_options work_plan_options(const struct work *work, const char *
                                        .priority = work->pace ? KILN_PREFETCH : KILN_INTERACTIVE,
                                        .config = config && config[0] ? config : NULL,
                                        .heuristic = is_clean(work),
-                                       .timeout_ms = work->options.timeout_ms };
+                                       .timeout_ms = work->options.timeout_ms,
+                                       .no_packages =
+                                           atomic_load(&work->device->refuses_packages) };
 }
 
 static enum kiln_code list_solvers(struct work *work, struct kiln_err *err)
@@ -283,40 +286,29 @@ static bool lacks_compiler(enum kiln_code why)
     return why == KILN_COMPILE_FAILED || why == KILN_UNAVAILABLE || why == KILN_UNSUPPORTED;
 }
 
-/* The job loads the plan anyway, and then uses the module that is loaded here. */
-bool work_can_load_generic(struct work *work)
+enum kiln_code work_get_plan(struct work *work, const struct kiln_plan_options *options,
+                             struct kiln_err *err)
 {
-    struct kiln_error why;
-    struct kiln_run *run = NULL;
-    struct kiln_conv_result *result = work->result;
-    if (kiln_plan_source(result->plan) != KILN_PLAN_GENERIC)
-        return true;
-    int rc = kiln_run_create(work->device, result->plan, &run, &why);
-    kiln_run_destroy(run);
-    if (rc != KILN_E_CORRUPT && rc != KILN_E_UNSUPPORTED)
-        return true; /* after another failure, which is not of the kernels, the job learns of it */
-    atomic_store(&work->device->refuses_generic, true);
-    kiln_fail(&result->not_recorded, (enum kiln_code)rc, "no generic kernels are used: %s",
-              why.text);
-    kiln_plan_unref(KILN_TAKE(result->plan));
-    return false;
+    const struct loadable_request request = { .client = work->client,
+                                              .device = work->device,
+                                              .problem = work->public_problem,
+                                              .options = options,
+                                              .note = &work->result->not_recorded };
+    return loadable_plan_get(&request, &work->result->plan, err);
 }
 
 bool work_get_generic(struct work *work, enum kiln_code why)
 {
-    struct kiln_error ignored;
+    struct kiln_err ignored = KILN_ERR_INIT;
     struct kiln_plan_options options = work_plan_options(work, work->options.solver, NULL);
-    struct kiln_plan *plan = NULL;
+    struct kiln_plan **plan = &work->result->plan;
     options.generic = 1;
-    if (!lacks_compiler(why) || work->options.solver ||
-        atomic_load(&work->device->refuses_generic) ||
-        kiln_plan_get(work->client, work->public_problem, &options, &plan, &ignored))
+    if (!lacks_compiler(why) || work->options.solver || work_get_plan(work, &options, &ignored))
         return false;
-    bool is_generic = kiln_plan_source(plan) == KILN_PLAN_GENERIC;
-    if (is_generic)
-        work->result->plan = KILN_TAKE(plan);
-    kiln_plan_unref(plan);
-    return is_generic && work_can_load_generic(work);
+    bool is_generic = kiln_plan_source(*plan) == KILN_PLAN_GENERIC;
+    if (!is_generic)
+        kiln_plan_unref(KILN_TAKE(*plan));
+    return is_generic;
 }
 
 enum kiln_code work_add_plan(struct work *work, struct kiln_err *err)

@@ -104,10 +104,10 @@ bool work_is_winograd(const struct kiln_solution *solution);
 struct work_solver *work_fastest(struct work *work);
 void work_report(struct work *work, struct kiln_conv_progress *progress);
 void work_take_plan(struct work_solver *solver, struct kiln_plan *plan);
-/* Returns whether the device loads the result's plan, or the plan is not generic.  A packaged
- * kernel may be from a newer compiler than the driver.  Otherwise drops the plan, notes why in the
- * result, and lets nobody request generic plans for the device again. */
-bool work_can_load_generic(struct work *work);
+/* Gives the result a plan that the device loads (libclient/conv/loadable.h). */
+KILN_MUST_CHECK enum kiln_code work_get_plan(struct work *work,
+                                             const struct kiln_plan_options *options,
+                                             struct kiln_err *err);
 /* Gives the result a plan of generic kernels, if |why| says that no other plan is possible, and the
  * kernels are stored.  Returns whether it did. */
 bool work_get_generic(struct work *work, enum kiln_code why);

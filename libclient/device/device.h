@@ -145,7 +145,8 @@ struct kiln_device { /* each implementation's own struct begins with a struct ki
     char pci[16];
     unsigned compute_units, clock_mhz;
     uint64_t memory_bytes;
-    atomic_bool refuses_generic; /* a packaged generic kernel could not be loaded */
+    /* The driver refused kernels of a package, and loaded those that kilnd compiled instead. */
+    atomic_bool refuses_packages;
 };
 
 /* Allocates |size| zeroed bytes, with one reference.  Returns NULL if out of memory. */

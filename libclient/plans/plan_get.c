@@ -20,7 +20,7 @@ struct plan_request {
     struct bytes target, database_id, driver, toolchain, solver, config;
     uint8_t priority;
     bool without_objects;
-    uint8_t record_flags; /* PLAN_HEURISTIC, PLAN_NEAREST, PLAN_GENERIC */
+    uint8_t record_flags; /* PLAN_HEURISTIC, ..., PLAN_NO_PACKAGES */
     int timeout_ms;
 };
 
@@ -58,8 +58,9 @@ static enum kiln_code read_options(const struct kiln_plan_options *options,
         .config = bytes_of_text(o.config),
         .priority = o.priority == KILN_PREFETCH ? PRIORITY_PREFETCH : PRIORITY_INTERACTIVE,
         .without_objects = o.no_objects != 0,
-        .record_flags = (uint8_t)((o.heuristic ? PLAN_HEURISTIC : 0) |
-                                  (o.nearest ? PLAN_NEAREST : 0) | (o.generic ? PLAN_GENERIC : 0)),
+        .record_flags =
+            (uint8_t)((o.heuristic ? PLAN_HEURISTIC : 0) | (o.nearest ? PLAN_NEAREST : 0) |
+                      (o.generic ? PLAN_GENERIC : 0) | (o.no_packages ? PLAN_NO_PACKAGES : 0)),
         .timeout_ms = o.timeout_ms,
     };
     return check_config(ret_request, err);

@@ -6,6 +6,7 @@ import pytest
 
 import kiln
 from conftest import TARGET
+from kiln.plan import to_options
 
 
 def test_a_plan_has_kernels_and_launches(client, compiler, problem):
@@ -147,6 +148,12 @@ def test_generic_kernels_stand_in_for_others(client, compiler, problem):
     wider = dataclasses.replace(problem, k=problem.k + 1)
     plan = client.plan(wider, TARGET, generic=True)
     assert (plan.solver, plan.source) == ("ConvGeneric", kiln.PlanSource.GENERIC)
+
+
+def test_a_request_may_leave_packages_out():
+    asked = [to_options(TARGET, database_id=None, toolchain=None, driver=None, timeout=None,
+                        packages=packages).no_packages for packages in (True, False)]
+    assert asked == [0, 1]
 
 
 def test_a_plan_may_come_from_a_similar_problem(client, compiler, problem):

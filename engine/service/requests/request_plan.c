@@ -295,7 +295,7 @@ static enum kiln_code ask_for_toolchain(struct deferred *d)
     enum kiln_code rc = toolchains_resolve(d, &rq->target, m.toolchain, &tc, &rq->why_not_compile);
     if (rc == KILN_BUSY)
         return rc;
-    rq->use_packages = !rq->no_cache && m.toolchain.size == 0 &&
+    rq->use_packages = !rq->no_cache && m.toolchain.size == 0 && !(m.flags & PLAN_NO_PACKAGES) &&
                        package_set_covers(d->engine->packages, bytes_of_text(rq->ids.package));
     if (rc) {
         snprintf(rq->toolchain.name, sizeof(rq->toolchain.name), "package");

@@ -81,7 +81,7 @@ class PlanOptions(ctypes.Structure):
                 ("solver", c_char_p), ("toolchain", c_char_p), ("priority", c_int),
                 ("no_objects", c_int), ("config", c_char_p), ("heuristic", c_int),
                 ("driver", c_char_p), ("timeout_ms", c_int), ("nearest", c_int),
-                ("generic", c_int)]
+                ("generic", c_int), ("no_packages", c_int)]
 
 
 class PlanBatch(ctypes.Structure):

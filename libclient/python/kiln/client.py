@@ -240,21 +240,22 @@ class Client:
              solver: Optional[str] = None, config: Optional[str] = None,
              toolchain: Optional[str] = None, driver: Optional[str] = None,
              heuristic: bool = False, nearest: bool = False, generic: bool = False,
-             objects: bool = True, priority: Priority = Priority.INTERACTIVE,
-             timeout: Optional[float] = None) -> Plan:
+             packages: bool = True, objects: bool = True,
+             priority: Priority = Priority.INTERACTIVE, timeout: Optional[float] = None) -> Plan:
         """Returns a plan with its code objects.  kilnd compiles the objects that are not cached.
 
         |target| is the target to compile for.  |database_id| names the device whose records
         and packages are used; None: use none.  |solver| forces a solver, and |config| its perf
         config. With |heuristic|, all records are ignored.  With |nearest|, the records of the
         most similar problem are used if the problem has no find record.  With |generic|, generic
-        kernels that are stored stand in for kernels that are not.  If |objects| is False, kilnd
+        kernels that are stored stand in for kernels that are not.  If |packages| is False, kilnd
+        compiles kernels that only a package of another compiler has.  If |objects| is False, kilnd
         compiles and caches the code objects, but does not send them.
         """
         options = plans.to_options(target, database_id=database_id, solver=solver, config=config,
                                    toolchain=toolchain, driver=driver, heuristic=heuristic,
-                                   nearest=nearest, generic=generic, objects=objects,
-                                   priority=priority, timeout=timeout)
+                                   nearest=nearest, generic=generic, packages=packages,
+                                   objects=objects, priority=priority, timeout=timeout)
         handle = self._ask("kiln_plan_get", "kiln_plan_unref",
                            ctypes.byref(problems_.to_struct(problem)), ctypes.byref(options))
         return plans.from_pointer(handle.pointer)
@@ -263,8 +264,9 @@ class Client:
                    database_id: Optional[str] = None, solver: Optional[str] = None,
                    config: Optional[str] = None, toolchain: Optional[str] = None,
                    driver: Optional[str] = None, heuristic: bool = False,
-                   nearest: bool = False, generic: bool = False, objects: bool = True,
-                   priority: Priority = Priority.INTERACTIVE, timeout: Optional[float] = None,
+                   nearest: bool = False, generic: bool = False, packages: bool = True,
+                   objects: bool = True, priority: Priority = Priority.INTERACTIVE,
+                   timeout: Optional[float] = None,
                    ready: Optional[Callable[[int, Union[Plan, KilnError]], object]] = None,
                    ) -> List[Union[Plan, KilnError]]:
         """Requests many plans.  Returns a plan or an error for each problem.
@@ -276,8 +278,8 @@ class Client:
         """
         options = plans.to_options(target, database_id=database_id, solver=solver, config=config,
                                    toolchain=toolchain, driver=driver, heuristic=heuristic,
-                                   nearest=nearest, generic=generic, objects=objects,
-                                   priority=priority, timeout=timeout)
+                                   nearest=nearest, generic=generic, packages=packages,
+                                   objects=objects, priority=priority, timeout=timeout)
         return self._plan_batch(problems, options, plans.from_pointer, ready)
 
     def find_soon(self, problem: Problem, device: Device, *, solver: Optional[str] = None,

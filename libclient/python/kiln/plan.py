@@ -71,7 +71,8 @@ class Solution:
 def to_options(target: str, *, database_id: Optional[str], solver: Optional[str] = None,
                config: Optional[str] = None, toolchain: Optional[str], driver: Optional[str],
                heuristic: bool = False, nearest: bool = False, generic: bool = False,
-               objects: bool = True, priority: Priority = Priority.INTERACTIVE,
+               packages: bool = True, objects: bool = True,
+               priority: Priority = Priority.INTERACTIVE,
                timeout: Optional[float]) -> _abi.PlanOptions:
     return _abi.PlanOptions(
         size=ctypes.sizeof(_abi.PlanOptions), target=to_bytes(target, "target"),
@@ -79,7 +80,7 @@ def to_options(target: str, *, database_id: Optional[str], solver: Optional[str]
         toolchain=to_bytes(toolchain, "toolchain"), priority=Priority(priority),
         no_objects=int(not objects), config=to_bytes(config, "config"), heuristic=int(heuristic),
         driver=to_bytes(driver, "driver"), timeout_ms=to_milliseconds(timeout),
-        nearest=int(nearest), generic=int(generic))
+        nearest=int(nearest), generic=int(generic), no_packages=int(not packages))
 
 
 def _object(plan: int, index: int) -> PlanObject:

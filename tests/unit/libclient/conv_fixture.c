@@ -142,12 +142,16 @@ static void answer_plan(struct conv_fixture *f, const struct fake_request *rq)
     const struct message_plan asked = message_plan_read(&r);
     const struct conv_solver *s =
         asked.solver.size ? find_solver(f, asked.solver) : atomic_load(&f->solvers);
-    bool may_be_generic = asked.flags & PLAN_GENERIC;
+    bool may_be_packaged = !(asked.flags & PLAN_NO_PACKAGES);
+    bool may_be_generic = may_be_packaged && asked.flags & PLAN_GENERIC;
     char config[32];
     f->plans++;
     f->generic_plans += may_be_generic;
     if (may_be_generic && f->generic)
         s = f->generic;
+    else if (s && f->packaged && may_be_packaged)
+        s = &f->packaged[s - atomic_load(&f->solvers)];
+    f->packaged_plans += may_be_packaged;
     if (f->silent_plans || (f->silent && s && strcmp(s->name, f->silent) == 0)) {
         f->unanswered++;
         return;

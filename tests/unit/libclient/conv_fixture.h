@@ -42,7 +42,8 @@ struct conv_fixture {
     struct kiln_error err;
     _Atomic(const struct conv_solver *) solvers;
     unsigned solver_count;
-    const struct conv_solver *generic; /* solver of plans that may be generic; NULL: none */
+    const struct conv_solver *generic;  /* solver of plans that may be generic; NULL: none */
+    const struct conv_solver *packaged; /* the solvers with the kernels of packages; NULL: none */
     unsigned space; /* number of configs of a tunable solver; CONV_SPACE unless the test sets it */
     const char *wrong_config, *fatal_config, *uncompiled_config;
     const char *busy;          /* solver or config for which kilnd answers BUSY */
@@ -58,8 +59,8 @@ struct conv_fixture {
     bool refuses_puts, refuses_reports; /* whether kilnd rejects puts and reports */
 
     struct conv_put puts[CONV_PUTS_MAX];
-    unsigned put_count, puts_asked, generic_plans, config_requests, removals, reported, leases,
-        reports;
+    unsigned put_count, puts_asked, generic_plans, packaged_plans, config_requests, removals,
+        reported, leases, reports;
     unsigned enough_after;
     atomic_bool silent_solutions;
     atomic_uint unanswered;         /* requests that kilnd did not answer */

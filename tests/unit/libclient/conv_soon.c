@@ -489,34 +489,6 @@ TEST_F(soon, a_frozen_job_without_any_kernel_learns_why)
     assert_says(f->err.text, "refused");
 }
 
-/* For example, a package has cubins of a newer CUDA than the driver. */
-static const struct conv_solver refused = { .name = "ConvGeneric", .kernel = "damaged 1" };
-
-TEST_F(soon, generic_kernels_that_the_driver_refuses_are_not_requested_again)
-{
-    test_setenv("KILN_SOON_BUDGET", "0");
-    f->generic = &refused;
-    must(conv_find(f), f->err);
-    assert_string_equal(solver_in(f), "ConvGood");
-    assert_int_equal(kiln_conv_result_recorded(f->result, &f->err), KILN_E_CORRUPT);
-    assert_says(f->err.text, "generic");
-    f->problem.n++;
-    must(conv_find(f), f->err);
-    assert_string_equal(solver_in(f), "ConvGood");
-    must(kiln_conv_result_recorded(f->result, &f->err), f->err);
-    assert_int_equal(f->generic_plans, 1);
-    assert_int_equal(f->plans, 3);
-}
-
-TEST_F(soon, generic_kernels_that_the_driver_refuses_are_no_last_resort)
-{
-    CONV_USE(f, uncompiled);
-    f->generic = &refused;
-    f->options.frozen = 1;
-    assert_int_equal(conv_find(f), KILN_E_COMPILE_FAILED);
-    assert_says(f->err.text, "refused");
-}
-
 TEST_F(soon, a_client_can_be_closed_while_a_generic_plan_is_replaced)
 {
     f->generic = &generic;

@@ -413,6 +413,34 @@ TEST_F(plan, a_forced_toolchain_uses_no_package)
     assert_int_equal(f->ann.reply_count, 0);
 }
 
+TEST_F(plan, a_plan_that_may_use_no_package_is_compiled)
+{
+    describe_clang(f);
+    put_kernel(f, "gfx90a68.kdb");
+    struct message_plan m = plan_for(MI210);
+    ask_plan(&f->ann, &m);
+    answer_probe(f);
+    assert_int_equal(planned_result(&f->ann, 0).tier, TIER_PACKAGE);
+    m.flags = PLAN_NO_PACKAGES;
+
+    ask_plan(&f->ann, &m);
+
+    assert_true(is_compiling(f));
+    assert_int_equal(f->ann.reply_count, 0);
+}
+
+TEST_F(plan, without_a_compiler_a_plan_that_may_use_no_package_is_refused)
+{
+    engine_fixture_describe(&f->engine);
+    put_kernel(f, "gfx90a68.kdb");
+    struct message_plan m = plan_for(MI210);
+    m.flags = PLAN_NO_PACKAGES;
+
+    ask_plan(&f->ann, &m);
+
+    assert_reply_refuses(&f->ann, 0, KILN_UNSUPPORTED, "gfx90a");
+}
+
 /* kilnd does not know the sources of a package's kernels, so these kernels only answer requests
  * by name. */
 TEST_F(plan, a_package_object_does_not_answer_a_fetch_by_source)
