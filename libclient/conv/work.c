@@ -297,13 +297,23 @@ enum kiln_code work_get_plan(struct work *work, const struct kiln_plan_options *
     return loadable_plan_get(&request, &work->result->plan, err);
 }
 
+/* Returns whether kilnd answered the last request. Without kilnd, another request is of no use, and
+ * may wait for a connection once more. */
+static bool has_answer(const struct work *work)
+{
+    struct multiplexer_status status;
+    multiplexer_status(work->client->multiplexer, &status);
+    return status.answered;
+}
+
 bool work_get_generic(struct work *work, enum kiln_code why)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
     struct kiln_plan_options options = work_plan_options(work, work->options.solver, NULL);
     struct kiln_plan **plan = &work->result->plan;
     options.generic = 1;
-    if (!lacks_compiler(why) || work->options.solver || work_get_plan(work, &options, &ignored))
+    if (!lacks_compiler(why) || !has_answer(work) || work->options.solver ||
+        work_get_plan(work, &options, &ignored))
         return false;
     bool is_generic = kiln_plan_source(*plan) == KILN_PLAN_GENERIC;
     if (!is_generic)

@@ -294,6 +294,35 @@ TEST_F(conv, find_and_tune_fail_as_unavailable_without_a_daemon)
     assert_int_equal(f->device->memories, 0);
 }
 
+static unsigned plan_requests;
+int __wrap_kiln_plan_get(struct kiln_client *client, const struct kiln_problem *problem,
+                         const struct kiln_plan_options *options, struct kiln_plan **ret_plan,
+                         struct kiln_error *err);
+int __real_kiln_plan_get(struct kiln_client *client, const struct kiln_problem *problem,
+                         const struct kiln_plan_options *options, struct kiln_plan **ret_plan,
+                         struct kiln_error *err);
+
+int __wrap_kiln_plan_get(struct kiln_client *client, const struct kiln_problem *problem,
+                         const struct kiln_plan_options *options, struct kiln_plan **ret_plan,
+                         struct kiln_error *err)
+{
+    plan_requests++;
+    return __real_kiln_plan_get(client, problem, options, ret_plan, err);
+}
+
+/* Each request may wait for kilnd. */
+TEST_F(conv, a_find_without_a_daemon_asks_once)
+{
+    fake_daemon_kill(&f->daemon);
+    plan_requests = 0;
+    assert_int_equal(conv_find(f), KILN_E_UNAVAILABLE); /* has asked for solvers */
+    assert_int_equal(plan_requests, 0);
+    f->options.mode = KILN_FIND_SOON;
+    f->options.frozen = 1;
+    assert_int_equal(conv_find(f), KILN_E_UNAVAILABLE);
+    assert_int_equal(plan_requests, 1);
+}
+
 TEST_F(conv, plans_that_never_come_time_out)
 {
     f->silent_plans = true;
