@@ -10,15 +10,20 @@ direction and result. If a case is there several times, the last one counts.
 """
 import sys
 
+FIELDS = 7
 VALUES = (("F", "B", "W"), ("fp32", "fp16", "bf16"), ("NCHW", "NHWC"))
 
 
 def read_cases(lines):
     """Returns {(solver, shape): {target: {(direction, type, layout): result}}}, without cases to
-    which the solver does not apply."""
+    which the solver does not apply. Raises ValueError if a line is not complete."""
     rows = {}
-    for line in lines:
-        target, solver, shape, kind, layout, direction, result = line.rstrip("\n").split("\t")
+    for number, line in enumerate(lines, start=1):
+        fields = line.rstrip("\n").split("\t")
+        if len(fields) != FIELDS or not line.endswith("\n"):
+            raise ValueError(f"line {number} is not a complete case: the file is not of "
+                             "scripts/test-emulated, or its end is missing")
+        target, solver, shape, kind, layout, direction, result = fields
         cases = rows.setdefault((solver, shape), {}).setdefault(target, {})
         cases.pop((direction, kind, layout), None)
         if result != "-":
@@ -59,8 +64,12 @@ def failures(rows):
 
 
 def main():
-    with open(sys.argv[1], encoding="utf-8") as file:
-        rows = read_cases(file)
+    path = sys.argv[1]
+    try:
+        with open(path, encoding="utf-8") as file:
+            rows = read_cases(file)
+    except (OSError, ValueError) as error:
+        sys.exit(f"cannot read '{path}': {error}")
     print("\n".join([*table(rows), "", *failures(rows)]))
 
 

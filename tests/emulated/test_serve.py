@@ -6,6 +6,7 @@ import pathlib
 import struct
 import subprocess
 import sys
+import tempfile
 import unittest
 
 DIRECTORY = pathlib.Path(__file__).resolve().parent
@@ -140,6 +141,16 @@ class Table(unittest.TestCase):
 
 
 class Script(unittest.TestCase):
+    def test_a_table_of_a_truncated_file_fails_with_its_line(self):
+        with tempfile.NamedTemporaryFile("w") as file:
+            file.write("gfx90a\tConvA\t3x3\tfp32\tNCHW\tF\tok\ngfx90a\tConvA\t3x3\tfp32\tNC")
+            file.flush()
+            result = subprocess.run([sys.executable, result_table.__file__, file.name],
+                                    capture_output=True, text=True, timeout=60)
+        self.assertEqual(result.returncode, 1)
+        self.assertNotIn("Traceback", result.stderr)
+        self.assertIn(f"cannot read '{file.name}': line 2", result.stderr)
+
     def test_needs_a_checkout_of_the_emulator(self):
         script = DIRECTORY.parents[1] / "scripts" / "test-emulated"
         result = subprocess.run([script, "--emulator", "/nonexistent"], capture_output=True,
