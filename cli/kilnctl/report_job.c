@@ -135,7 +135,8 @@ int report_job_read(const char *name, struct report_job *ret_job, struct kiln_er
     *job = (struct report_job){ 0 };
     if (strchr(name, '/') || !trace_job_name(name, job->name))
         return cli_fail(err, KILN_E_INVALID, "'%.100s' is not the name of a job", name);
-    int rc = trace_job_read(job->name, &traces, err);
+    const struct trace_question own = { .word = job->name, .ending = TRACE_ENDING };
+    int rc = trace_job_ask(&own, &traces, err);
     if (!rc)
         rc = read_prefetches(job->name, &prefetches, err);
     if (!rc)

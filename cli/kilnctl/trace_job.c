@@ -301,10 +301,10 @@ static int read_file(struct trace_job *job, const struct trace_question *q, cons
 }
 
 static int read_directory(struct trace_job *job, const struct trace_question *q,
-                          const char *directory, struct kiln_error *err)
+                          const char *directory, const char *ending, struct kiln_error *err)
 {
     __attribute__((cleanup(names_done))) struct names names = { 0 };
-    int rc = list_names(directory, q->ending, &names, err);
+    int rc = list_names(directory, ending, &names, err);
     size_t first = names.count > FILES_READ_MAX ? names.count - FILES_READ_MAX : 0;
     for (size_t i = first; !rc && i < names.count; i++) {
         char path[PATH_MAX];
@@ -320,15 +320,17 @@ static int read_directory(struct trace_job *job, const struct trace_question *q,
     return rc;
 }
 
-static int fail_unknown(const char *job, bool is_refused, struct kiln_error *err)
+static int fail_unknown(const struct trace_job *found, const struct trace_question *q,
+                        struct kiln_error *err)
 {
+    const char *job = q->word;
     struct stat seen;
     bool is_file = stat(job, &seen) == 0 && S_ISREG(seen.st_mode);
     return cli_fail(
         err, KILN_E_NOT_FOUND,
-        "there is no trace of a job '%.120s'%s; 'kilnctl trace ls' lists the jobs%s%.120s", job,
-        is_refused ? " that can be read" : "", is_file ? "; for the file, write ./" : "",
-        is_file ? job : "");
+        "there is no trace of a job '%.120s'%s%s; 'kilnctl trace ls' lists the jobs%s%.120s", job,
+        q->with_pulled ? "" : " that ran here", found->refused ? " that can be read" : "",
+        is_file ? "; for the file, write ./" : "", is_file ? job : "");
 }
 
 static int read_job(struct trace_job *job, const struct trace_question *q, struct kiln_error *err)
@@ -339,8 +341,10 @@ static int read_job(struct trace_job *job, const struct trace_question *q, struc
         return cli_fail(err, KILN_E_INVALID, "the name of a job is empty");
     if (trace_directory(word, path, &why))
         return cli_fail(err, (int)why.code, "%s", why.text);
-    int rc = read_directory(job, q, path, err);
-    return rc || job->process_count ? rc : fail_unknown(q->word, job->refused > 0, err);
+    int rc = read_directory(job, q, path, q->ending, err);
+    if (!rc && q->with_pulled)
+        rc = read_directory(job, q, path, TRACE_PULLED_ENDING, err);
+    return rc || job->process_count ? rc : fail_unknown(job, q, err);
 }
 
 static int compare_processes(const void *a, const void *b)
@@ -367,7 +371,9 @@ int trace_job_ask(const struct trace_question *question, struct trace_job *ret_j
 
 int trace_job_read(const char *word, struct trace_job *ret_job, struct kiln_error *err)
 {
-    const struct trace_question question = { .word = word, .ending = TRACE_ENDING };
+    const struct trace_question question = { .word = word,
+                                             .ending = TRACE_ENDING,
+                                             .with_pulled = true };
     return trace_job_ask(&question, ret_job, err);
 }
 

@@ -52,15 +52,17 @@ static void pulling_done(struct pulling *p)
 static int write_trace(struct pulling *p, const struct fleet_claim *claim, struct bytes text,
                        struct kiln_error *err)
 {
-    char path[PATH_MAX];
-    snprintf(path, sizeof(path), "%s/%.*s", p->directory, (int)claim->options.size,
-             (const char *)claim->options.data);
-    if (access(path, F_OK) == 0) {
+    char own[PATH_MAX], pulled[PATH_MAX];
+    const int stem = (int)(claim->options.size - strlen(TRACE_ENDING));
+    const char *name = (const char *)claim->options.data;
+    snprintf(own, sizeof(own), "%s/%.*s" TRACE_ENDING, p->directory, stem, name);
+    snprintf(pulled, sizeof(pulled), "%s/%.*s" TRACE_PULLED_ENDING, p->directory, stem, name);
+    if (access(own, F_OK) == 0 || access(pulled, F_OK) == 0) {
         p->present++;
         return KILN_E_OK;
     }
     const struct new_file file = {
-        .path = path, .mode = 0600, .from = -1, .data = text.data, .size = text.size
+        .path = pulled, .mode = 0600, .from = -1, .data = text.data, .size = text.size
     };
     int rc = new_file_write(&file, err);
     p->written += !rc;
@@ -162,7 +164,8 @@ const struct command command_trace_pull = {
         "Gets the newest 256 traces of JOB that 'trace push' has added to the fleet's tree, and\n"
         "writes them into your own directory of traces, where 'trace prefetch' finds them.  Takes\n"
         "only traces that a key of the fleet signed which is trusted for the target 'trace'.\n"
-        "Traces that are there already stay as they are.  Needs no kilnd.",
+        "Traces that are there already stay as they are.  'report' and 'trace prefetch --report'\n"
+        "do not count pulled traces.  Needs no kilnd.",
     .least_words = 2,
     .most_words = 2,
     .options = options,

@@ -115,9 +115,10 @@ static int push_job(const struct invocation *invocation, struct pushing *p, stru
 {
     TRACE_JOB_AUTO struct trace_job job = { 0 };
     struct kiln_err why = KILN_ERR_INIT;
+    const struct trace_question own = { .word = invocation->words[0], .ending = TRACE_ENDING };
     int rc = name_job(invocation, p->job, err);
     if (!rc)
-        rc = trace_job_read(invocation->words[0], &job, err);
+        rc = trace_job_ask(&own, &job, err);
     if (rc)
         return rc;
     trace_job_print_damage(&job);
@@ -157,7 +158,7 @@ const struct command command_trace_push = {
         "DIR or in an S3 store.  After 'fleet compact', 'trace pull' gets them on other hosts.\n"
         "Whoever can read the tree can then read the traces: names of the job, of hosts and of\n"
         "targets, problems, solvers, keys of kernels, and times.  Nothing else pushes traces.\n"
-        "Needs no kilnd.",
+        "Traces that 'trace pull' got are not pushed again.  Needs no kilnd.",
     .least_words = 2,
     .most_words = 2,
     .options = options,

@@ -24,6 +24,7 @@
 #define TRACE_JOB_MAX 101
 #define TRACE_ENDING ".trace"
 #define TRACE_PREFETCH_ENDING ".prefetch"
+#define TRACE_PULLED_ENDING ".pulled" /* traces of other hosts, which 'trace pull' wrote */
 
 struct trace_file {
     int fd; /* -1 if the file is not open */

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #define NAME "1764288000-node7-42.trace"
+#define PULLED "1764288000-node7-42.pulled"
 #define TRACE                                                     \
     "kiln-trace 1\nprocess 1764288000000000 node7 42 libkiln 1\n" \
     "plan 5000 2000 compiled gfx90a - - - conv -n 1 -c 8 -k 8 -F 1\n"
@@ -113,7 +114,7 @@ TEST_F(trace_push, another_user_gets_the_traces_of_a_job)
     become(f, "bob");
     must(pull(f, "net"), f->run.err);
     assert_says(f->run.printed, "1 written, 0 were there already");
-    expect_file(f, "net", NAME, true);
+    expect_file(f, "net", PULLED, true);
     must(pull(f, "net"), f->run.err);
     assert_says(f->run.printed, "0 written, 1 were there already");
     must(RUN(&f->run, "trace", "show", "net", "--json"), f->run.err);
@@ -136,7 +137,53 @@ TEST_F(trace_push, one_file_is_pushed_for_another_job)
     assert_string_equal(f->run.printed,
                         "{\"job\":\"other\",\"written\":1,\"present\":0,\"refused\":0}\n");
     must(pull(f, "net"), f->run.err);
-    expect_file(f, "net", NAME, true);
+    expect_file(f, "net", PULLED, true);
+}
+
+TEST_F(trace_push, own_traces_are_not_pulled_again)
+{
+    push_as_alice(f);
+    compact(f);
+    must(pull(f, "net"), f->run.err);
+    assert_says(f->run.printed, "0 written, 1 were there already");
+    expect_file(f, "net", PULLED, false);
+}
+
+TEST_F(trace_push, pulled_traces_are_not_pushed)
+{
+    push_as_alice(f);
+    compact(f);
+    become(f, "bob");
+    must(pull(f, "net"), f->run.err);
+    assert_int_equal(push(f, "net"), KILN_E_NOT_FOUND);
+    assert_says(f->run.err.text, "ran here");
+    write_trace(f, "net", "1764288001-node8-42.trace", TRACE);
+    must(push(f, "net"), f->run.err);
+    assert_says(f->run.printed, "'net': 1");
+}
+
+#define EARLIER                                                   \
+    "kiln-trace 1\nprocess 1764287000000000 node8 42 libkiln 1\n" \
+    "plan 5000 2000 hot gfx90a - - - conv -n 1 -c 8 -k 8 -F 1\n"
+
+/* The clock of node7, whose trace is pulled, is ahead of this host's. */
+TEST_F(trace_push, pulled_traces_belong_to_no_run)
+{
+    push_as_alice(f);
+    compact(f);
+    become(f, "bob");
+    must(pull(f, "net"), f->run.err);
+    assert_int_equal(RUN(&f->run, "report", "--job", "net", "--json"), KILN_E_NOT_FOUND);
+    assert_says(f->run.err.text, "ran here");
+    write_trace(f, "net", "1764286000-node8-41.prefetch",
+                "kiln-trace 1\nprocess 1764286000000000 node8 41 kilnctl 1\n");
+    write_trace(f, "net", "1764287000-node8-42.trace", EARLIER);
+    f->run.common.json = true;
+    must(RUN(&f->run, "trace", "prefetch", "net", "--report"), f->run.err);
+    assert_says(f->run.printed, "\"processes\":1,");
+    must(RUN(&f->run, "report", "--job", "net"), f->run.err);
+    assert_says(f->run.printed, "\"processes\":1,");
+    assert_null(strstr(f->run.printed, "\"processes\":2"));
 }
 
 TEST_F(trace_push, a_trace_that_was_not_packed_is_not_found)
