@@ -1,10 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Slurm's Epilog: logs what the job used of the kernels that prolog.sh prefetched, imports what
-# MIOpen found and compiled in the job's directory, then removes the directory. If one of these two
-# fails or takes too long, keeps the directory as failed-JOB; only the newest few of each user are
-# kept. Runs as root on each node, but accesses the job's data as the job's user. Always exits with
-# 0, so that Slurm does not drain the node. docs/tuning.md lists the settings.
+# MIOpen found and compiled in the job's directory, logs for which problems MIOpen searched, then
+# removes the directory. If the import or the removal fails or takes too long, keeps the directory
+# as failed-JOB; only the newest few of each user are kept. Runs as root on each node, but accesses
+# the job's data as the job's user. Always exits with 0, so that Slurm does not drain the node.
+# docs/tuning.md lists the settings.
 set -u
 # slurmd sets no PATH. sh finds programs without it, but timeout and runuser do not find all.
 PATH=${PATH:-/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin}
@@ -113,12 +114,22 @@ remove_old() {
         done
 }
 
+# Logs for which problems MIOpen searched. $said is the output of 'miopen harvest'.
+log_searches() {
+    searched=$(printf '%s\n' "$said" | awk '
+        /^MIOpen searched for / { found = 1; printf "%s", $0; next }
+        !/^    / { found = 0 }
+        found { $1 = $1; printf "%s%s", (count++ ? ", " : " "), $0 }')
+    [ -z "$searched" ] || say "job $job of $user: $searched"
+}
+
+said=
 if [ -s "$directory/environment" ] &&
     ! said=$(as_user "$kilnctl" miopen harvest "$directory/overlay" --timeout "$(left)s" 2>&1); then
     say "'$kilnctl miopen harvest' could not take everything of job $job of $user: $said"
-elif remove "$directory"; then
-    exit 0
 else
+    log_searches
+    ! remove "$directory" || exit 0
     say "cannot remove '$directory'"
 fi
 keep || say "cannot rename '$directory': remove it, or job $job gets no overlay if it comes again"
