@@ -244,14 +244,17 @@ static int prefetch_keys(struct work *w, struct kiln_error *err)
 static int judge(const struct work *w, struct kiln_error *err)
 {
     const struct prefetch_report *r = &w->prefetch.report;
-    size_t failed = r->failed + w->keys_missing;
     if (r->incomplete)
         return cli_fail(err, KILN_E_NO_MEMORY, "out of memory: the report is not complete");
-    if (failed)
-        return cli_fail(err, KILN_E_COMPILE_FAILED,
-                        "%zu of %zu problems failed, %zu of %zu kernels are not stored", r->failed,
-                        r->problems, w->keys_missing, w->keys);
-    return KILN_E_OK;
+    if (!r->failed && !w->keys_missing)
+        return KILN_E_OK;
+    char problems[80] = "", kernels[80] = "";
+    if (r->failed)
+        snprintf(problems, sizeof(problems), "%zu of %zu problems failed", r->failed, r->problems);
+    if (w->keys_missing)
+        snprintf(kernels, sizeof(kernels), "%s%zu of %zu kernels are not stored",
+                 r->failed ? ", " : "", w->keys_missing, w->keys);
+    return cli_fail(err, KILN_E_COMPILE_FAILED, "%s%s", problems, kernels);
 }
 
 static int prefetch_all(struct work *w, struct kiln_error *err)

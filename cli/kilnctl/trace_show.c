@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/kilnctl/command.h"
+#include "cli/kilnctl/db_words.h"
 #include "cli/kilnctl/trace_entry.h"
 #include "cli/kilnctl/trace_groups.h"
 #include "cli/kilnctl/trace_job.h"
@@ -58,10 +59,11 @@ static int print_table(const struct trace_job *job, struct kiln_error *err)
 
 static void print_totals(const struct trace_job *job)
 {
-    char waited[UNITS_TEXT_MAX];
+    char waited[UNITS_TEXT_MAX], plans[DB_NAME_MAX], kernels[DB_NAME_MAX];
     const struct trace_totals t = trace_job_totals(job);
-    printf("\n%zu processes, %zu plans, %zu kernels, %zu failed; waited %s in total\n",
-           job->process_count, t.plans, t.kernels, t.failed,
+    printf("\n%zu process%s, %s, %s, %zu failed; waited %s in total\n", job->process_count,
+           job->process_count == 1 ? "" : "es", db_count(t.plans, "plan", plans),
+           db_count(t.kernels, "kernel", kernels), t.failed,
            units_seconds((double)t.waited_us / 1e6, waited));
 }
 
