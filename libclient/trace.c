@@ -173,6 +173,7 @@ void trace_plan_begin(const struct trace *trace, const struct problem *problem,
     }
     if (ret_plan->text)
         memcpy(ret_plan->text + used, line, sizeof(line));
+    ret_plan->is_prefetch = request->is_prefetch;
     ret_plan->wanted_ns = clock_monotonic_ns();
 }
 
@@ -214,6 +215,8 @@ void trace_plan_end(struct trace *trace, const struct trace_plan *asked,
     if (!trace || !asked->text)
         return;
     take_times(trace, asked->wanted_ns, &lines[0]);
+    if (asked->is_prefetch)
+        lines[0].waited_us = 0;
     const uint8_t *last = lines[0].solver.data + lines[0].solver.size;
     lines[0].rest = bytes_of_text((const char *)last + 1);
     pthread_mutex_lock(&trace->mutex);

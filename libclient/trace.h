@@ -29,12 +29,14 @@ uint64_t trace_now(const struct trace *trace);
 
 struct trace_request { /* parts of a plan request; a part that the request does not have is empty */
     struct bytes target, database_id, toolchain, solver;
+    bool is_prefetch; /* the job goes on meanwhile, so the note says that it waited 0 */
 };
 
 struct trace_plan { /* trace_plan_end ignores a zeroed struct */
     uint64_t wanted_ns;
     struct bytes words[4]; /* target, database id, toolchain, solver: parts of |text| */
     char *text;            /* owned; ends with the problem */
+    bool is_prefetch;
 };
 
 void trace_plan_begin(const struct trace *trace, const struct problem *problem,

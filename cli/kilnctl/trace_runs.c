@@ -252,9 +252,13 @@ static bool is_avoidable(const struct trace_line *line, enum trace_cause cause)
     return line->kind == TRACE_PLAN && (cause == CAUSE_COMPILED || cause == CAUSE_JOINED);
 }
 
+/* Ignores a plan for which the process did not wait: it was requested like a prefetch, for example
+ * by the thread that looks for better plans. */
 static void add_line(struct process_waits *w, const struct trace_line *line,
                      const struct trace_line *compiled)
 {
+    if (line->waited_us == 0)
+        return;
     const enum trace_cause cause = cause_of(w, line, compiled);
     add_wait(&w->run->waits[cause], line->waited_us);
     if (line->kind == TRACE_PLAN && line->tier == TRACE_HOT)

@@ -48,8 +48,7 @@ static int print_table(const struct trace_job *job, struct kiln_error *err)
         const struct trace_entry *e = job->entries[i];
         table_cell(table, "%s", units_seconds((double)e->line.wanted_us / 1e6, time));
         table_cell(table, "%s",
-                   e->line.kind == TRACE_OBJECT ? "-"
-                                                : units_seconds((double)e->longest_us / 1e6, time));
+                   e->longest_us == 0 ? "-" : units_seconds((double)e->longest_us / 1e6, time));
         table_cell(table, "%s", trace_tier_name(e->line.tier));
         table_cell(table, "%u", e->processes);
         table_cell(table, "%s", trace_entry_text(&e->line, text));

@@ -187,7 +187,8 @@ static void begin_note(struct slot *s, const struct kiln_client *client, const s
     const struct trace_request request = { .target = asked->target,
                                            .database_id = asked->database_id,
                                            .toolchain = asked->toolchain,
-                                           .solver = asked->solver };
+                                           .solver = asked->solver,
+                                           .is_prefetch = asked->priority == PRIORITY_PREFETCH };
     if (client->trace && is_cacheable(asked))
         trace_plan_begin(client->trace, p, &request, &s->traced);
 }

@@ -112,6 +112,17 @@ TEST_F(kilnctl_report_jobs, each_wait_counts_for_one_cause)
     assert_says(json, "\"cold\":true,\"waited_s\":15.881,\"longest_s\":15.881");
 }
 
+TEST_F(kilnctl_report_jobs, plans_for_which_the_job_did_not_wait_have_no_cause)
+{
+    write_trace(f, "1764288000-node7-1.trace",
+                HEAD("00", "1") PLAN_LINE("10 2000", "hot", "1") PLAN_LINE("20 0", "compiled", "2")
+                    OBJECT_LINE("compiled", "3500000", 1));
+    const char *json = summary(f);
+    assert_says(json, "\"compiled\":{\"waited_s\":0,\"count\":0}");
+    assert_says(json, "\"look_up\":{\"waited_s\":0.002,\"count\":1}");
+    assert_says(json, "\"cold\":false,\"waited_s\":0.002");
+}
+
 TEST_F(kilnctl_report_jobs, a_prefetch_saves_waits_for_kilnd_but_not_for_other_compilers)
 {
     write_trace(f, "1764288000-node7-1.trace", HEAD("00", "1") EACH_CAUSE);

@@ -192,6 +192,22 @@ TEST_F(trace, a_plan_is_noted_once_with_its_object)
     assert_says(f->text, "libkiln ");
 }
 
+/* For example, the thread that looks for better plans requests each solver's plan, and the job goes
+ * on meanwhile. */
+TEST_F(trace, the_job_does_not_wait_for_plans_with_the_priority_of_a_prefetch)
+{
+    unsigned long long wanted = 0, waited = 1;
+    serve(f, "net");
+    f->options.priority = KILN_PREFETCH;
+    plan(f);
+    read_traces(f, "net");
+    const char *line = strstr(f->text, "\nplan ");
+    assert_non_null(line);
+    assert_int_equal(sscanf(line, " plan %llu %llu compiled", &wanted, &waited), 2);
+    assert_int_equal(waited, 0);
+    assert_int_equal(count(f, "\nobject compiled"), 1);
+}
+
 TEST_F(trace, other_users_can_neither_list_nor_read_a_trace)
 {
     char directory[256];
