@@ -231,7 +231,7 @@ static int request_problems(struct prefetch *p, size_t jobs, struct kiln_error *
 {
     const struct prefetch_question *question = p->question;
     bool tries_first =
-        p->options.solver ||
+        (p->options.solver && question->path) ||
         !prefetch_is_known_to_work(question->invocation, question->target, question->toolchain);
     struct ticker ticker;
     uint64_t started = clock_monotonic_ns();

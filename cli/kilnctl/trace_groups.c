@@ -34,7 +34,7 @@ static void choose_words(const struct trace_line *line, const struct trace_chang
 static struct trace_group *find_group(const struct trace_groups *groups,
                                       const struct trace_group *words)
 {
-    for (size_t i = 0; i < groups->count; i++) {
+    for (size_t i = groups->window; i < groups->count; i++) {
         struct trace_group *g = groups->list[i];
         if (strcmp(g->target, words->target) == 0 &&
             strcmp(g->database_id, words->database_id) == 0 &&
@@ -74,6 +74,16 @@ static bool read_problem(const struct trace_line *line, uint32_t batch,
     return kiln_problem_check(ret_problem, &unused) == KILN_E_OK;
 }
 
+/* Keeps half of the groups for a job whose last problems have many kinds of requests. */
+static void begin_window(struct trace_groups *groups)
+{
+    if (groups->problems - groups->window_problems < TRACE_WINDOW ||
+        groups->count - groups->window < 2 || groups->count > TRACE_GROUPS_MAX / 2)
+        return;
+    groups->window = groups->count;
+    groups->window_problems = groups->problems;
+}
+
 static int add_plan(struct trace_groups *groups, const struct trace_line *line,
                     const struct trace_change *change, struct kiln_error *err)
 {
@@ -84,6 +94,8 @@ static int add_plan(struct trace_groups *groups, const struct trace_line *line,
         return KILN_E_OK;
     }
     choose_words(line, change, &words);
+    if (change->in_order)
+        begin_window(groups);
     struct trace_group *group = find_group(groups, &words);
     if (!group && groups->count == TRACE_GROUPS_MAX) {
         groups->unreadable++;

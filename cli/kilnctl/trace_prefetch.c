@@ -313,7 +313,10 @@ static int run_prefetch(const struct invocation *invocation, struct kiln_error *
     const struct trace_prefetch_options *o = invocation->options;
     const struct trace_change change = { .target = o->target,
                                          .database_id = o->database_id,
-                                         .batch = (uint32_t)o->batch.value };
+                                         .batch = (uint32_t)o->batch.value,
+                                         /* With another batch size, problems may become equal, and
+                                          * only one group would notice. */
+                                         .in_order = !o->batch.given };
     __attribute__((cleanup(work_done))) struct work w = { .invocation = invocation,
                                                           .o = o,
                                                           .record = { .fd = -1 } };

@@ -242,6 +242,26 @@ TEST_F(kilnctl_trace_prefetch, plans_are_requested_in_the_order_of_first_use)
     assert_says(f->run.printed, "\"left\":0");
 }
 
+/* A find wants the plans of all solvers for one layer before those for the next layer. */
+TEST_F(kilnctl_trace_prefetch, a_budget_is_spent_on_all_solvers_of_the_first_layers)
+{
+    static const char *const solvers[] = { "Gemm", "Naive", "Winograd" };
+    char text[50000] = HEAD("1000000000000000");
+    size_t used = strlen(text);
+    for (unsigned i = 0; i < 300; i++)
+        used += (size_t)snprintf(text + used, sizeof(text) - used,
+                                 "plan %u 2 hot gfx90a - - %s conv -n %u -c 8 -k 8 -F 1\n", i,
+                                 solvers[i % 3], 1 + i / 3);
+    write_trace(f, "1000000000-node7-42.trace", text);
+    fake.slow_after = 64;
+    must(RUN(&f->run, "trace", "prefetch", "net", "--budget", "60s"), f->run.err);
+    assert_int_equal(fake.count, 64);
+    for (unsigned i = 0; i < 64; i++)
+        assert_true(fake.asked[i].n <= 22);
+    assert_says(f->run.printed, "\"problems\":300");
+    assert_says(f->run.printed, "\"left\":236");
+}
+
 TEST_F(kilnctl_trace_prefetch, another_target_gets_neither_the_id_nor_the_compiler_of_the_first)
 {
     write_trace(f, "1000000000-node7-42.trace",
@@ -286,7 +306,7 @@ TEST_F(kilnctl_trace_prefetch, a_budget_ends_a_wait_for_a_single_plan_and_for_ke
     const uint64_t before = now_ns, minute = 60000000000u;
     fake.is_stuck = true;
     write_trace(f, "1000000000-node7-42.trace",
-                HEAD("1000000000000000") "plan 1 2 hot gfx90a - - Naive " CONV(1));
+                HEAD("1000000000000000") "plan 1 2 hot gfx1030 - - - " CONV(1));
     must(RUN(&f->run, "trace", "prefetch", "net", "--budget", "60s"), f->run.err);
     assert_says(f->run.printed, "\"left\":1");
     write_trace(f, "1000000000-node7-42.trace",
