@@ -252,7 +252,8 @@ WRONG_TYPES = [line_of(kiln=1), line_of(kiln_us=None), line_of(reason=3), line_o
 
 
 @pytest.mark.parametrize("damage", ["\n", "{\n", "[]\n", '{"key": "a"}\n', "\xff\n", "{}\n",
-                                    '{"key": "a", "shape": 3}\n', *WRONG_TYPES])
+                                    '{"key": "a", "shape": 3}\n', "[" * 100000 + "\n",
+                                    *WRONG_TYPES])
 def test_damaged_records_are_skipped(tmp_path, damage):
     path = str(tmp_path / "records")
     _records.Records(path).put("a", RECORD)
@@ -270,6 +271,46 @@ def test_a_large_file_of_records_is_begun_anew(tmp_path, monkeypatch):
         _records.Records(path).put(key, RECORD)
     known = _records.Records(path)
     assert known.get("a") is None and known.get("b") == RECORD
+
+
+def test_of_a_file_that_is_too_large_only_the_beginning_is_read(tmp_path, monkeypatch):
+    path = str(tmp_path / "records")
+    for key in "ab":
+        _records.Records(path).put(key, RECORD)
+    monkeypatch.setattr(_records, "READ_MAX", os.path.getsize(path) // 2 + 9)
+    known = _records.Records(path)
+    assert known.get("a") == RECORD and known.get("b") is None
+
+
+def replace_by_link(path):
+    os.rename(path, f"{path}.other")
+    os.symlink(f"{path}.other", path)
+
+
+def replace_by_fifo(path):
+    os.remove(path)
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize("change", [
+    replace_by_link, replace_by_fifo, lambda path: os.chmod(path, 0o620),
+    lambda path: os.chmod(os.path.dirname(path), 0o777)], ids=["link", "fifo", "file", "directory"])
+def test_a_file_that_others_could_have_written_is_not_used(tmp_path, change):
+    path = str(tmp_path / "torch" / "records")
+    _records.Records(path).put("a", RECORD)
+    change(path)
+    assert _records.Records(path).get("a") is None
+    with pytest.raises(OSError):
+        _records.Records(path).put("b", RECORD)
+
+
+def test_a_file_of_another_user_is_not_used(tmp_path, monkeypatch):
+    path = str(tmp_path / "records")
+    _records.Records(path).put("a", RECORD)
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    assert _records.Records(path).get("a") is None
+    with pytest.raises(OSError):
+        _records.Records(path).put("b", RECORD)
 
 
 def test_no_group_may_write_to_the_directories(tmp_path):

@@ -2,11 +2,13 @@
 """Keeps choices in a file of the user's cache, so that a new process need not time again."""
 import json
 import os
+import stat
 import threading
 from dataclasses import asdict, dataclass
 from typing import Dict, Optional, Tuple
 
 SIZE_MAX = 8 << 20  # bytes; the next choice replaces the content of a larger file
+READ_MAX = 2 * SIZE_MAX  # bytes; the rest of a file is ignored
 
 
 @dataclass(frozen=True)
@@ -56,9 +58,14 @@ def _parse(line: str) -> Tuple[str, Record]:
     return str(key), record
 
 
+def _is_private(status: os.stat_result) -> bool:
+    return status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
 class Records:
     """One file, with a line of JSON for each choice. The last line of a key counts. Several
-    processes may append at once. A line that cannot be read is skipped."""
+    processes may append at once. A line that cannot be read is skipped. A file that another user
+    could have written or replaced is not used."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -79,8 +86,7 @@ class Records:
         directory = os.path.dirname(self._path)
         for path in (os.path.dirname(directory), directory):  # kilnd's cache needs this mode
             os.makedirs(path, mode=0o700, exist_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        descriptor = os.open(self._path, flags, 0o600)
+        descriptor = self._open(os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         try:
             if os.fstat(descriptor).st_size > SIZE_MAX:
                 os.ftruncate(descriptor, 0)
@@ -88,18 +94,30 @@ class Records:
         finally:
             os.close(descriptor)
 
+    def _open(self, flags: int) -> int:
+        """Returns a descriptor. Raises OSError if another user could have written or replaced the
+        file. Does not wait for the writer of a FIFO."""
+        flags |= os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        descriptor = os.open(self._path, flags, 0o600)
+        file, directory = os.fstat(descriptor), os.stat(os.path.dirname(self._path))
+        if stat.S_ISREG(file.st_mode) and _is_private(file) and _is_private(directory):
+            return descriptor
+        os.close(descriptor)
+        raise PermissionError(f"'{self._path}' is not a file that only this user may write")
+
     def _read(self) -> Dict[str, Record]:
         known: Dict[str, Record] = {}
         if not os.path.isabs(self._path):
             return known
         try:
-            with open(self._path, encoding="utf-8", errors="replace") as file:
-                for line in file:
-                    try:
-                        key, record = _parse(line)
-                        known[key] = record
-                    except (ValueError, TypeError, KeyError, AttributeError):
-                        continue
+            with open(self._open(os.O_RDONLY), "rb") as file:
+                lines = file.read(READ_MAX).split(b"\n")
         except OSError:  # there is no file yet
-            pass
+            return known
+        for line in lines:
+            try:
+                key, record = _parse(line.decode(errors="replace"))
+                known[key] = record
+            except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+                continue
         return known
