@@ -612,6 +612,28 @@ def test_a_pytorch_without_the_functions_uses_pythons_operators(fake, monkeypatc
     assert "has no function aoti_torch" in _operators.make_operators(fake, "CPU").language
 
 
+class Watched(torch.Tensor):
+    """A tensor that notes the functions of PyTorch that it is given to."""
+
+    seen = []
+
+    @classmethod
+    def __torch_function__(cls, function, types, arguments=(), options=None):
+        cls.seen.append(function.__name__)
+        return super().__torch_function__(function, types, arguments, options or {})
+
+
+def test_a_class_of_the_jobs_does_not_see_kilns_calls_of_pytorch(fake, x, w):
+    for _ in range(4):
+        leaf = x.as_subclass(Watched).requires_grad_()
+        made = simple(leaf, w.requires_grad_()).as_subclass(torch.Tensor).sum()
+        Watched.seen.clear()
+        made.backward()
+        fake.answer()
+        assert Watched.seen == []
+    assert fake.states() == {State.KILN}, fake.reasons()
+
+
 def test_a_result_that_differs_is_never_used(fake, x, w):
     fake.is_wrong = True
     with without_kiln(fake):

@@ -138,7 +138,7 @@ class Operators:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # replacing an operator is what is wanted here
             for name in OPERATORS:
-                library.impl(name, getattr(self, name), dispatch_key)
+                library.impl(name, _unseen(getattr(self, name)), dispatch_key)
         return library
 
     def stop(self) -> None:
@@ -410,6 +410,16 @@ def make_operators(accelerator: Accelerator, dispatch_key: str) -> Operators:
 def _without_native(error: Exception) -> str:
     kind = "" if isinstance(error, Unavailable) else f"{type(error).__name__}: "
     return f"Python, because the C operators are unavailable: {kind}{error}"
+
+
+def _unseen(operator: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns an operator whose own calls of PyTorch do not reach __torch_function__ of the job's
+    classes and modes, as those of an operator in C++ do not."""
+    def run(*arguments: Any) -> Any:
+        with torch._C.DisableTorchFunction():
+            return operator(*arguments)
+
+    return run
 
 
 def _postpones(choice: Choice) -> bool:
