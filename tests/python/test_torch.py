@@ -992,16 +992,31 @@ def test_an_answer_that_cannot_be_used_leaves_the_layer_to_pytorch(fake, x, w, m
     assert fake.states() == {State.ORIGINAL}
 
 
-def test_a_record_that_does_not_fit_leaves_the_layer_to_pytorch(fake, x, w):
-    learn(fake, simple, x, w)
-    for key, record in fake.records.items():
-        fake.records[key] = dataclasses.replace(record, shape=(1, *record.shape[1:]))
-    begin_another_process(fake)
+@pytest.mark.parametrize("damage", [
+    lambda record: {"shape": (1, *record.shape[1:])},
+    lambda record: {"shape": (*record.shape[:-1], record.shape[-1] + 1)},
+    lambda record: {"shape": (1 << 70, *record.shape[1:])},
+    lambda record: {"strides": (0, 0, 0, 0)},
+    lambda record: {"last": not record.last}], ids=["batch", "width", "huge", "strides", "layout"])
+def test_a_record_that_does_not_fit_is_replaced(fake, x, w, damage):
+    """With a stride of 2, images of two widths have an output of the same width."""
+    def strided(x, w):
+        return F.conv2d(x, w, padding=1, stride=2)
+
+    x = torch.randn(2, 8, 10, 10)
+    learn(fake, strided, x, w)
+    records = dict(fake.records)
+    for key, record in records.items():
+        fake.records[key] = dataclasses.replace(record, **damage(record))
+    begin_another_process(fake, answers_at_once=False)
     with without_kiln(fake):
-        wanted = step(simple, x, w)
-    for one, other in zip(step(simple, x, w), wanted):
+        wanted = step(strided, x, w)
+    for one, other in zip(step(strided, x, w), wanted):
         assert torch.equal(one, other)
-    assert fake.states() == {State.ORIGINAL} and fake.launches == 0
+    assert fake.launches == 0 and fake.states() == {State.ASKED}
+    fake.answer()
+    step(strided, x, w)
+    assert fake.states() == {State.KILN} and fake.records == records
 
 
 def test_an_error_of_the_jobs_is_pytorchs_own(fake, x):

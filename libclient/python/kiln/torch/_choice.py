@@ -89,7 +89,7 @@ class Choice:
     faster but would search for its fastest algorithm first, they postpone the search.
     """
 
-    __slots__ = ("key", "flags", "result", "kind", "state", "reason", "problem",
+    __slots__ = ("key", "flags", "shape", "result", "kind", "state", "reason", "problem",
                  "original_us", "kiln_us", "python_calls", "solver", "native",
                  "_accelerator", "_index", "_geometry", "_allow_tf32", "_plan", "_run", "_format",
                  "_copies", "_shape", "_strides", "_dtype", "_device", "_direction", "_order",
@@ -101,6 +101,7 @@ class Choice:
         """|key| is the same in every process."""
         self.key = key
         self.flags: Tuple[bool, ...] = ()  #: of aten::_convolution; set by Operators
+        self.shape: Optional[Tuple[int, ...]] = None  #: of a gradient; set by Operators
         self.result = result
         self.kind = str(dtype)
         self.state = State.NEW
@@ -308,9 +309,12 @@ class Choice:
         self._format = memory_format(layout, len(shape))
         self._copies = [strides_of_copy(operand, self._format) for operand in operands]
         self._shape, self._strides = shape, strides
+        problem = problem_of(self._direction, self._sizes(shape, operands), self._geometry,
+                             self.kind, layout, self._allow_tf32)
         self._like = without_memory(shape, strides, self._dtype, self._device)
-        self.problem = problem_of(self._direction, self._sizes(shape, operands), self._geometry,
-                                  self.kind, layout, self._allow_tf32)
+        if not self._like.is_contiguous(memory_format=self._format):  # kiln writes all elements
+            raise ValueError(f"the result's strides are {strides}")
+        self.problem = problem
 
     def _planned(self, answer: Union[Handle, Exception]) -> None:
         try:
@@ -339,14 +343,18 @@ class Choice:
     # ---- records of earlier processes ----
 
     def _find_record(self, operands: Tuple[torch.Tensor, torch.Tensor]) -> Optional[Record]:
-        """Returns the record of an earlier process, or None. Describes the problem as the record
-        does."""
+        """Returns the record of an earlier process, or None if there is none that fits. Describes
+        the problem as the record does."""
         recorded = self._accelerator.recall(self._index, self.key)
-        if recorded is not None:
-            layout = Layout.CHANNELS_LAST if recorded.last else Layout.CHANNELS_FIRST
+        if recorded is None or self.shape not in (None, recorded.shape):
+            return None
+        layout = Layout.CHANNELS_LAST if recorded.last else Layout.CHANNELS_FIRST
+        try:
             self._describe(layout, recorded.shape, recorded.strides, operands)
-            self._recorded = recorded
-            self.original_us, self.kiln_us = recorded.original_us, recorded.kiln_us
+        except Exception:  # a damaged record; this process compares and times again
+            return None
+        self._recorded = recorded
+        self.original_us, self.kiln_us = recorded.original_us, recorded.kiln_us
         return recorded
 
     def recall(self, operands: Tuple[torch.Tensor, torch.Tensor], wait_s: float) -> bool:

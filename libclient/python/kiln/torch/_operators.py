@@ -171,6 +171,8 @@ class Operators:
                         Geometry(stride, padding, dilation, transposed, groups), operands[0].dtype,
                         device, allow_tf32)
         choice.flags = flags
+        if key[0] != "output":
+            choice.shape = tuple(rest[-3] if key[0] == "input" else rest[-2])
         if is_deterministic:
             choice.settle("deterministic mode: timing could choose differently in each process")
         elif not is_enabled:
