@@ -77,7 +77,13 @@ class Training:
                                   device=self.device).to(memory_format=form)
         self.labels = torch.randint(1000, (options.batch,), device=self.device)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01, momentum=0.9)
-        self.scaler = torch.cuda.amp.GradScaler(enabled=self.dtype == torch.float16)
+        self.scaler = self.make_scaler()
+
+    def make_scaler(self):
+        is_needed = self.dtype == torch.float16
+        if hasattr(torch.amp, "GradScaler"):  # from PyTorch 2.3 on
+            return torch.amp.GradScaler(self.device.type, enabled=is_needed)
+        return torch.cuda.amp.GradScaler(enabled=is_needed)
 
     def autocast(self):
         if self.dtype is None:

@@ -1506,3 +1506,4 @@ def test_the_example_trains_on_the_cpu():
          "--type", "fp32", "--steps", "1", "--batch", "2", "--size", "32"], check=True,
         capture_output=True, text=True, timeout=IMPORT_MAX_S)
     assert done.stdout.startswith("PyTorch: first step") and " loss " in done.stdout
+    assert "FutureWarning" not in done.stderr
