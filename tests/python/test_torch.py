@@ -1211,6 +1211,10 @@ def test_the_report_names_what_runs_where(fake, x, w):
     assert "FakeSolver" in text and "-n 2 -c 8" in text and "float64" in text
 
 
+def test_the_report_says_if_no_convolution_has_run(fake):
+    assert "no convolution has run on a GPU since install()" in kiln.torch.report()
+
+
 def test_a_job_with_ever_new_sizes_is_left_to_pytorch_at_last(fake, x, w, monkeypatch):
     monkeypatch.setattr(_operators, "CHOICES_MAX", 2)
     with torch.no_grad():

@@ -122,6 +122,8 @@ def _describe(choice: "Choice") -> Convolution:
 
 def report() -> str:
     """Returns a text that says for each convolution of the job what runs it, and why."""
+    if _replaced is None:
+        return "kiln.torch is not installed: PyTorch runs all convolutions"
     known = convolutions()
     by_kiln = sum(c.runs_by == "kiln" for c in known)
     for_now = sum(c.runs_by == "kiln for now" for c in known)
@@ -129,12 +131,12 @@ def report() -> str:
     lines = [f"kiln.torch: kiln runs {by_kiln} of {len(known)} convolutions"
              f"{f' and {for_now} for now' if for_now else ''}, {kiln_calls} of "
              f"{kiln_calls + sum(c.original_calls for c in known)} calls"]
+    if not known:
+        lines.append("  no convolution has run on a GPU since install()")
     for c in sorted(known, key=lambda c: (c.runs_by, c.reason, -c.original_us)):
         times = f"{c.kiln_us:.1f} us by kiln, {c.original_us:.1f} us by PyTorch" \
             if c.kiln_us else "not timed"
         lines.append(f"  {c.runs_by:12} {c.result:6} {times}  {c.reason or c.solver}  "
                      f"[{c.type.replace('torch.', '')}] {c.problem}")
-    if _replaced is not None:
-        lines.append(f"  operators: {_replaced.language}")
-    errors = [] if _replaced is None else _replaced.errors
-    return "\n".join(lines + [f"  error: {error}" for error in errors])
+    lines.append(f"  operators: {_replaced.language}")
+    return "\n".join(lines + [f"  error: {error}" for error in _replaced.errors])

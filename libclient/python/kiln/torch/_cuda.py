@@ -34,7 +34,8 @@ class Cuda:
         self._records: Dict[int, Records] = {}
         self._kind = "hip" if torch.version.hip else "cuda"
         if not hasattr(torch._C, "_cuda_getCurrentRawStream"):
-            raise RuntimeError(f"PyTorch {torch.__version__} was built without CUDA and ROCm")
+            raise RuntimeError(f"PyTorch {torch.__version__} was built without CUDA and ROCm, and "
+                               "kiln runs convolutions only on GPUs")
         self._raw_stream: Callable[[int], int] = torch._C._cuda_getCurrentRawStream
 
     def _device(self, index: int) -> Device:
