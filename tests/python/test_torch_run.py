@@ -75,6 +75,17 @@ def test_children_get_it_too(program, start):
     assert (done.stdout, done.stderr) == (BOTH, "")
 
 
+@pytest.mark.parametrize("option", ["-I", "-E", "-S"])
+def test_an_isolated_python_runs_without_kiln(program, option):
+    program.add(torch=FAKE_TORCH)
+    file = program.directory / "program.py"
+    file.write_text(f"import sys; sys.path.insert(0, {str(program.modules)!r})\n"
+                    "import torch; print(torch.replaced)")
+    done = program.start(BUILD / "bin/kilnctl", "run", "--torch", "--", sys.executable, option,
+                         file)
+    assert (done.stdout, done.stderr, done.returncode) == ("[]\n", "", 0)
+
+
 def test_to_look_for_torch_installs_nothing(program):
     program.add(torch=FAKE_TORCH)
     done = program.run("import importlib.util, sys\n"
