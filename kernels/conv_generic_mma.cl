@@ -9,7 +9,10 @@
  *
  * The options KILN_DIRECTION, KILN_TYPE, KILN_TILE_M, KILN_TILE_N, KILN_TILE_K, KILN_WARPS_M,
  * KILN_WARPS_N, KILN_WIDE, KILN_STAGES, KILN_BLOCKS, KILN_CORES, KILN_PAIRS, KILN_TILES_BYTES and
- * KILN_PARTIAL are those of conv_implicit_gemm_mma.cl.
+ * KILN_PARTIAL are those of conv_implicit_gemm_mma.cl.  Others:
+ *   KILN_PLAIN         1: the operands are packed tensors (conv_generic_pack.cl), but the result is
+ *                      written in the caller's layout.  Only for forward and backward data, without
+ *                      KILN_PARTIAL
  */
 #define KILN_LAST 1
 #define KILN_CACHE 0
@@ -61,8 +64,8 @@ struct place {
 #define SOURCE_C (FORWARD ? KILN_C : KILN_K)
 #define C_TILES ((SOURCE_C + KILN_TILE_K - 1) / KILN_TILE_K)
 #define HAS_PLANES 0
-#define STORES_SUMS (KILN_PARTIAL || KILN_TYPE == 0)
-#if STORES_SUMS
+#define STORES_SUMS (KILN_PLAIN || KILN_PARTIAL || KILN_TYPE == 0)
+#if KILN_PARTIAL || KILN_TYPE == 0
 #define RESULT float
 #else
 #define RESULT kiln_value
@@ -142,7 +145,9 @@ KILN_INLINE int find_place(kiln_u32 number, kiln_u32 slice, struct place *tile, 
 #define place_of(number, n, slice, tile, v) \
     find_place(number, slice, tile, v, n, SIZE_ARGUMENTS)
 #define OUT_PIXELS (out_d * out_h * out_w)
-#if WEIGHTS
+#if KILN_PLAIN
+#define result_size(n) 0 /* there are no slices */
+#elif WEIGHTS
 #define result_size(n) (groups * k * v.s.w_k)
 #elif FORWARD
 #define result_size(n) ((n) * v.s.y.n)
@@ -150,11 +155,56 @@ KILN_INLINE int find_place(kiln_u32 number, kiln_u32 slice, struct place *tile, 
 #define result_size(n) ((n) * v.s.x.n)
 #endif
 
+#if KILN_PLAIN
+
+/* Instead of kiln/conv_mma_result.h */
+#define KILN_CONV_MMA_RESULT_H
+
+/* Returns the index of a row's first element in a result with |channels| in a group.  Stores the
+ * distance to the next channel. */
+KILN_INLINE kiln_u32 plain_row(const struct view *v, const struct place *tile, kiln_u32 row,
+                               kiln_u32 channels, kiln_u32 is_last, kiln_u32 *ret_step)
+{
+    const struct sizes *s = &tile->s;
+    struct pixel p = pixel_at(v, row);
+    kiln_u32 h = FORWARD ? s->out_h : s->in_h, w = FORWARD ? s->out_w : s->in_w;
+    kiln_u32 pixels = (FORWARD ? s->out_d : s->in_d) * h * w, all = s->groups * channels;
+    kiln_u32 pixel = ((v->d.first + p.d * v->d.step) * h + v->h.first + p.h * v->h.step) * w +
+                     v->w.first + p.w * v->w.step;
+    *ret_step = is_last ? 1 : pixels;
+    return is_last ? (p.n * pixels + pixel) * all + tile->group * channels
+                   : (p.n * all + tile->group * channels) * pixels + pixel;
+}
+
+/* A macro, because conv_implicit_gemm_mma.cl defines what it uses.  Neighbouring lanes have
+ * neighbouring rows, which are pixels. */
+#define store(result, v, tile, sum)                                                              \
+    do {                                                                                         \
+        kiln_u32 lane = kiln_item() % KILN_WAVE;                                                 \
+        KILN_UNROLLED                                                                            \
+        for (int i = 0; i < BLOCKS_M * KILN_SUMS; i++) {                                         \
+            kiln_u32 in_block = i % KILN_SUMS, step;                                             \
+            kiln_u32 row = (tile)->row + block_row(i / KILN_SUMS) + kiln_sum_row(lane, in_block); \
+            kiln_u32 column =                                                                    \
+                (tile)->column + first_column() + kiln_sum_column(lane, in_block);               \
+            kiln_u32 at = plain_row(v, tile, row, plain_channels, plain_last, &step);            \
+            KILN_UNROLLED                                                                        \
+            for (int j = 0; j < BLOCKS_N; j++, column += KILN_BLOCK_N)                           \
+                if (row < (tile)->rows && column < plain_channels)                               \
+                    kiln_store(result, at + column * step, (sum)[i / KILN_SUMS][j][in_block]);   \
+        }                                                                                        \
+    } while (0)
+
+#define PLAIN_PARAMETERS , kiln_u32 plain_channels, kiln_u32 plain_last
+#else
+#define PLAIN_PARAMETERS
+#endif
+
 /* The kernel's declaration uses these names. */
 #define conv_implicit_gemm_mma_forward(left, right, to, n, slice) \
-    conv_generic_mma_forward(left, right, to, slice, n, SIZE_PARAMETERS)
+    conv_generic_mma_forward(left, right, to, slice, n, SIZE_PARAMETERS PLAIN_PARAMETERS)
 #define conv_implicit_gemm_mma_backward_data(left, right, to, n, slice) \
-    conv_generic_mma_backward_data(left, right, to, slice, n, SIZE_PARAMETERS)
+    conv_generic_mma_backward_data(left, right, to, slice, n, SIZE_PARAMETERS PLAIN_PARAMETERS)
 #define conv_implicit_gemm_mma_backward_weights(left, right, to, n, slice) \
     conv_generic_mma_backward_weights(left, right, to, slice, n, SIZE_PARAMETERS)
 

@@ -17,7 +17,7 @@
 
 #include <math.h>
 
-#define WORKSPACE_MAX (512ull << 20)
+#define WORKSPACE_MAX (2ull << 30)
 /* Kernels mark taps that meet padding by a mask, with one bit for each row, column and plane of
  * taps. */
 #define TAP_BITS_MAX 31u
@@ -26,6 +26,8 @@
 #define PART_LEAST 256u
 /* Work groups that a compute unit runs at a time. */
 #define RESIDENT 2u
+/* Products that a compute unit computes, at the rate 1, while it copies a byte. */
+#define PRODUCTS_OF_BYTE 8.0
 
 enum axis { TILING, SPLITS, AXES };
 
@@ -86,11 +88,17 @@ static uint64_t parts_bytes(const struct problem *p, uint32_t splits)
     return splits > 1 ? geometry_output_elements(p) * splits * sizeof(float) : 0;
 }
 
-static bool fits(const struct problem *p, const struct target *target,
-                 const struct generic_shape *shape, uint32_t splits)
+static uint64_t workspace_of(const struct problem *p, uint32_t tiling, uint32_t splits)
 {
-    return geometry_is_launchable(target, shape->tiles * splits, shape->items) &&
-           parts_bytes(p, splits) <= WORKSPACE_MAX;
+    return tiling < TILINGS ? parts_bytes(p, splits) : generic_mma_workspace(p, splits);
+}
+
+static bool fits(const struct problem *p, const struct target *target, uint32_t tiling,
+                 uint32_t splits)
+{
+    struct generic_shape shape = shape_of(p, target, tiling);
+    return geometry_is_launchable(target, shape.tiles * splits, shape.items) &&
+           workspace_of(p, tiling, splits) <= WORKSPACE_MAX;
 }
 
 static bool applies(const struct problem *p, const struct target *target)
@@ -99,8 +107,7 @@ static bool applies(const struct problem *p, const struct target *target)
     if (p->type == TYPE_INT8 || !has_one_layout(p) || !strides_are_small(p) ||
         (p->direction != DIRECTION_BACKWARD_WEIGHTS && bits > TAP_BITS_MAX))
         return false;
-    struct generic_shape smallest = vector_shape(p, &tilings[0]);
-    return geometry_fits_30_bits(p) && fits(p, target, &smallest, 1);
+    return geometry_fits_30_bits(p) && fits(p, target, 0, 1);
 }
 
 static struct perf_space space(const struct problem *p, const struct target *target)
@@ -114,33 +121,32 @@ static bool config_is_valid(const struct problem *p, const struct target *target
                             const struct perf_config *config)
 {
     uint32_t tiling = config->values[TILING];
-    if (tiling >= TILINGS && !generic_mma_applies(p, target))
-        return false;
-    struct generic_shape shape = shape_of(p, target, tiling);
-    return fits(p, target, &shape, config->values[SPLITS]);
+    return (tiling < TILINGS || generic_mma_applies(p, target)) &&
+           fits(p, target, tiling, config->values[SPLITS]);
 }
 
 #define UNITS 132u /* compute units of a large GPU */
 
-static uint32_t splits_for(const struct problem *p, const struct target *target,
-                           const struct generic_shape *shape)
+static uint32_t splits_for(const struct problem *p, const struct target *target, uint32_t tiling)
 {
-    uint64_t wanted = (uint64_t)UNITS * shape->resident;
+    struct generic_shape shape = shape_of(p, target, tiling);
+    uint64_t wanted = (uint64_t)UNITS * shape.resident;
     uint32_t splits = 1;
-    while (splits < 64 && shape->tiles * splits * 2 <= wanted &&
-           shape->depth >= (uint64_t)splits * 2 * shape->part_least &&
-           fits(p, target, shape, splits * 2))
+    while (splits < 64 && shape.tiles * splits * 2 <= wanted &&
+           shape.depth >= (uint64_t)splits * 2 * shape.part_least &&
+           fits(p, target, tiling, splits * 2))
         splits *= 2;
     return splits;
 }
 
 /* Returns a number proportional to the time of the product, if compute units do not wait for
- * memory. */
+ * memory, and of packing. */
 static double estimate(const struct generic_shape *shape, uint32_t splits)
 {
     double rounds = ceil((double)shape->tiles * splits / (UNITS * shape->resident));
     return rounds * shape->resident * shape->m * shape->n * ((double)shape->depth / splits) /
-           shape->rate;
+               shape->rate +
+           (double)shape->traffic * PRODUCTS_OF_BYTE / UNITS;
 }
 
 static void choose_config(const struct problem *p, const struct target *target,
@@ -150,10 +156,10 @@ static void choose_config(const struct problem *p, const struct target *target,
     uint32_t count = TILINGS + (generic_mma_applies(p, target) ? GENERIC_MMA_TILINGS : 0);
     *ret_config = (struct perf_config){ .count = AXES, .values = { 0, 1 } };
     for (uint32_t i = 0; i < count; i++) {
-        struct generic_shape shape = shape_of(p, target, i);
-        if (!fits(p, target, &shape, 1))
+        if (!fits(p, target, i, 1))
             continue;
-        uint32_t splits = splits_for(p, target, &shape);
+        struct generic_shape shape = shape_of(p, target, i);
+        uint32_t splits = splits_for(p, target, i);
         double cost = estimate(&shape, splits);
         if (cost < least) {
             least = cost;
@@ -228,6 +234,19 @@ static void add_vector_product(const struct problem *p, const struct tiling *t, 
     generic_add_sizes(kernel, p);
 }
 
+static void solve_on_vector_units(const struct problem *p, const struct tiling *t, uint32_t splits,
+                                  struct solution *solution)
+{
+    const struct split_reduce reduce = { .type = p->type,
+                                         .parts = { ARGUMENT_WORKSPACE, 0 },
+                                         .output = { operands[p->direction][2], 0 },
+                                         .elements = geometry_output_elements(p),
+                                         .splits = splits };
+    add_vector_product(p, t, splits, solution);
+    if (splits > 1)
+        split_reduce_add(&reduce, solution);
+}
+
 static enum kiln_code solve(const struct problem *p, const struct target *target,
                             const struct perf_config *config, struct solution *ret_solution,
                             struct kiln_err *err)
@@ -235,18 +254,11 @@ static enum kiln_code solve(const struct problem *p, const struct target *target
     (void)err;
     uint32_t tiling = config->values[TILING];
     uint32_t splits = config->values[SPLITS];
-    const struct split_reduce reduce = { .type = p->type,
-                                         .parts = { ARGUMENT_WORKSPACE, 0 },
-                                         .output = { operands[p->direction][2], 0 },
-                                         .elements = geometry_output_elements(p),
-                                         .splits = splits };
-    *ret_solution = (struct solution){ .workspace_size = parts_bytes(p, splits) };
+    *ret_solution = (struct solution){ .workspace_size = workspace_of(p, tiling, splits) };
     if (tiling < TILINGS)
-        add_vector_product(p, &tilings[tiling], splits, ret_solution);
+        solve_on_vector_units(p, &tilings[tiling], splits, ret_solution);
     else
-        generic_mma_add(p, target, tiling - TILINGS, splits, ret_solution);
-    if (splits > 1)
-        split_reduce_add(&reduce, ret_solution);
+        generic_mma_solve(p, target, tiling - TILINGS, splits, ret_solution);
     return KILN_OK;
 }
 
@@ -299,7 +311,8 @@ static struct problem sample_problem(uint32_t direction, uint32_t type, bool is_
 }
 
 #define VECTOR_SAMPLES 648u
-#define MMA_SAMPLES (3 * GENERIC_MMA_TILINGS * 2) /* of each type */
+#define DIRECT_SAMPLES (3 * GENERIC_MMA_TILINGS * 2) /* of each type; without packing */
+#define MMA_SAMPLES (DIRECT_SAMPLES + 2 * GENERIC_MMA_TILINGS + 4)
 
 static struct generic_sample vector_sample(uint32_t index)
 {
@@ -311,14 +324,33 @@ static struct generic_sample vector_sample(uint32_t index)
     return sample_of(sample_problem(direction, type, layout > 0, channels, side), tiling, splits);
 }
 
+/* For each direction that stores a result in the caller's layout, all tilings.  For each layout,
+ * one problem that packs tensors, and one that also unpacks one. */
+static struct generic_sample packing_sample(uint32_t index, uint32_t type)
+{
+    uint32_t direction = index % 2, tiling = index / 2 % GENERIC_MMA_TILINGS, is_last = 0;
+    if (index >= 2 * GENERIC_MMA_TILINGS) {
+        uint32_t rest = index - 2 * GENERIC_MMA_TILINGS;
+        direction = rest % 2 ? DIRECTION_BACKWARD_WEIGHTS : DIRECTION_FORWARD;
+        is_last = rest / 2;
+        tiling = 0;
+    }
+    struct problem p = sample_problem(direction, type, is_last, 7, 8);
+    p.allow_tf32 = p.type == TYPE_FLOAT32;
+    return sample_of(p, TILINGS + tiling, 1);
+}
+
 static struct generic_sample mma_sample(uint32_t index)
 {
     static const enum data_type types[] = { TYPE_FLOAT16, TYPE_BFLOAT16, TYPE_FLOAT32 };
+    uint32_t type = types[index / MMA_SAMPLES];
+    index %= MMA_SAMPLES;
+    if (index >= DIRECT_SAMPLES)
+        return packing_sample(index - DIRECT_SAMPLES, type);
     uint32_t direction = take_digit(&index, 3), tiling = take_digit(&index, GENERIC_MMA_TILINGS);
-    uint32_t splits = 1 + take_digit(&index, 2);
-    struct problem p = sample_problem(direction, types[index], true, 8, 8);
+    struct problem p = sample_problem(direction, type, true, 8, 8);
     p.allow_tf32 = p.type == TYPE_FLOAT32;
-    return sample_of(p, TILINGS + tiling, splits);
+    return sample_of(p, TILINGS + tiling, 1 + index);
 }
 
 uint32_t conv_generic_samples(const struct target *target)

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/solver/conv_generic_mma.h"
 
+#include "engine/solver/conv_generic_pack.h"
 #include "engine/solver/conv_implicit_gemm_paths.h"
 #include "engine/solver/geometry.h"
 #include "engine/solver/options.h"
 #include "engine/solver/sources.h"
+#include "engine/solver/split_reduce.h"
 
 #include <string.h>
 
-#define CHUNK_BYTES 16u /* kernels copy so many bytes at a time */
 /* A part of a split sum has at least this number of products. */
 #define PART_LEAST 512u
+#define WORKSPACE_ALIGNMENT 256u
 
 struct tiling {
     uint32_t m, n, k; /* k: of types with two bytes */
@@ -67,10 +69,8 @@ uint32_t generic_mma_types(const struct target *target)
 
 bool generic_mma_applies(const struct problem *p, const struct target *target)
 {
-    uint32_t chunk = CHUNK_BYTES / (uint32_t)data_type_size((enum data_type)p->type);
     return (p->type != TYPE_FLOAT32 || p->allow_tf32) && cores_of(target, p->type) &&
-           p->x_layout == LAYOUT_CHANNELS_LAST && p->c / p->groups % chunk == 0 &&
-           p->k / p->groups % chunk == 0;
+           generic_can_pack(p, target);
 }
 
 static struct tiling tiling_of(const struct problem *p, const struct target *target,
@@ -102,7 +102,8 @@ static uint64_t steps_of(const struct problem *p, uint32_t tile_k)
 struct generic_shape generic_mma_shape(const struct problem *p, const struct target *target,
                                        uint32_t tiling)
 {
-    struct generic_product product = generic_product_of(p);
+    struct problem packed = generic_packed_problem(p);
+    struct generic_product product = generic_product_of(&packed);
     struct tiling t = tiling_of(p, target, tiling);
     bool is_weights = p->direction == DIRECTION_BACKWARD_WEIGHTS;
     uint64_t rows = is_weights ? product.channels : product.others;
@@ -112,23 +113,77 @@ struct generic_shape generic_mma_shape(const struct problem *p, const struct tar
         .n = t.n,
         .items = cores_of(target, p->type)->wave * t.warps_m * t.warps_n,
         .tiles = ceil_div(rows, t.m) * ceil_div(columns, t.n) * generic_classes(p) * p->groups,
-        .depth = steps_of(p, t.k) * t.k,
+        .depth = steps_of(&packed, t.k) * t.k,
         .part_least = PART_LEAST,
         .resident = t.blocks,
         .rate = t.rate,
+        .traffic = 2 * generic_operand_bytes(p),
     };
 }
 
-static uint32_t shared_bytes(const struct problem *p, const struct tiling *t, uint32_t splits)
+/* Where the product writes its result. */
+enum output {
+    OUTPUT_DIRECT, /* to the result, which equals its packed form */
+    OUTPUT_PLAIN,  /* to the result, in the caller's layout */
+    OUTPUT_SUMS,   /* packed, as fp32 parts in the workspace */
+};
+
+static const enum argument_kind tensors[][3] = {
+    /* left, right, result */
+    [DIRECTION_FORWARD] = { ARGUMENT_X, ARGUMENT_W, ARGUMENT_Y },
+    [DIRECTION_BACKWARD_DATA] = { ARGUMENT_Y, ARGUMENT_W, ARGUMENT_X },
+    [DIRECTION_BACKWARD_WEIGHTS] = { ARGUMENT_Y, ARGUMENT_X, ARGUMENT_W },
+};
+
+static enum output output_of(const struct problem *p, uint32_t splits)
+{
+    if (splits > 1)
+        return OUTPUT_SUMS;
+    if (generic_is_packed(p, tensors[p->direction][2]))
+        return OUTPUT_DIRECT;
+    return p->direction == DIRECTION_BACKWARD_WEIGHTS ? OUTPUT_SUMS : OUTPUT_PLAIN;
+}
+
+static uint64_t part_elements(const struct problem *p)
+{
+    struct problem packed = generic_packed_problem(p);
+    return geometry_output_elements(&packed);
+}
+
+/* The workspace: packed operands, the parts and, if it must be unpacked, their sum. */
+struct workspace {
+    uint64_t parts, sum, size;
+};
+
+static struct workspace workspace_of(const struct problem *p, uint32_t splits)
+{
+    struct workspace w = { .parts = generic_operand_bytes(p) };
+    uint64_t part = part_elements(p) * sizeof(float);
+    uint64_t parts = output_of(p, splits) == OUTPUT_SUMS ? splits * part : 0;
+    w.sum = ceil_div(w.parts + parts, WORKSPACE_ALIGNMENT) * WORKSPACE_ALIGNMENT;
+    w.size = w.parts + parts;
+    if (splits > 1 && !generic_is_packed(p, tensors[p->direction][2]))
+        w.size = w.sum + part;
+    return w;
+}
+
+uint64_t generic_mma_workspace(const struct problem *p, uint32_t splits)
+{
+    return workspace_of(p, splits).size;
+}
+
+static uint32_t shared_bytes(const struct problem *p, const struct tiling *t, enum output output)
 {
     uint32_t element = (uint32_t)data_type_size((enum data_type)p->type);
     uint32_t operands = t->stages * (t->m + t->n) * t->k * element;
-    uint32_t result = splits == 1 && p->type != TYPE_FLOAT32 ? t->m * t->n * element : 0;
+    bool is_staged = output == OUTPUT_DIRECT && p->type != TYPE_FLOAT32;
+    uint32_t result = is_staged ? t->m * t->n * element : 0;
     return operands > result ? operands : result;
 }
 
 static void write_options(const struct problem *p, const struct target *target,
-                          const struct tiling *t, uint32_t splits, struct solution_program *program)
+                          const struct tiling *t, enum output output,
+                          struct solution_program *program)
 {
     struct option_text text = { program->options, sizeof(program->options), 0 };
     const struct cores *cores = cores_of(target, p->type);
@@ -141,11 +196,12 @@ static void write_options(const struct problem *p, const struct target *target,
     option_define(&text, "WARPS_N", t->warps_n);
     option_define(&text, "STAGES", t->stages);
     option_define(&text, "WIDE", cores->is_wide ? t->n / t->warps_n : 0);
-    option_define(&text, "PARTIAL", splits > 1);
+    option_define(&text, "PARTIAL", output == OUTPUT_SUMS);
+    option_define(&text, "PLAIN", output == OUTPUT_PLAIN);
     if (is_amd(cores)) {
         option_define(&text, "CORES", igemm_amd_cores(target));
         option_define(&text, "PAIRS", igemm_amd_takes_pairs(target, p->type));
-        option_define(&text, "TILES_BYTES", shared_bytes(p, t, splits));
+        option_define(&text, "TILES_BYTES", shared_bytes(p, t, output));
     } else {
         option_define(&text, "BLOCKS", t->blocks);
     }
@@ -159,13 +215,6 @@ static const char *const header_names[] = {
 static const char *const kernel_names[] = { "conv_generic_mma_forward",
                                             "conv_generic_mma_backward_data",
                                             "conv_generic_mma_backward_weights" };
-static const enum argument_kind operands[][3] = {
-    /* left, right, result */
-    [DIRECTION_FORWARD] = { ARGUMENT_X, ARGUMENT_W, ARGUMENT_Y },
-    [DIRECTION_BACKWARD_DATA] = { ARGUMENT_Y, ARGUMENT_W, ARGUMENT_X },
-    [DIRECTION_BACKWARD_WEIGHTS] = { ARGUMENT_Y, ARGUMENT_X, ARGUMENT_W },
-};
-
 static struct solution_program program_without_options(void)
 {
     return (struct solution_program){
@@ -186,24 +235,69 @@ static struct solution_program program_without_options(void)
     };
 }
 
-void generic_mma_add(const struct problem *p, const struct target *target, uint32_t tiling,
-                     uint32_t splits, struct solution *solution)
+/* Adds the program and the kernel, without its first three arguments. */
+static struct solution_kernel *add_product(const struct problem *p, const struct target *target,
+                                           uint32_t tiling, uint32_t splits,
+                                           struct solution *solution)
 {
+    struct problem packed = generic_packed_problem(p);
     struct tiling t = tiling_of(p, target, tiling);
     struct generic_shape shape = generic_mma_shape(p, target, tiling);
-    struct solution_program *program = &solution->programs[solution->program_count++];
+    enum output output = output_of(p, splits);
     struct solution_kernel *kernel = &solution->kernels[solution->kernel_count++];
-    *program = program_without_options();
-    write_options(p, target, &t, splits, program);
     *kernel = (struct solution_kernel){
         .name = kernel_names[p->direction],
+        .program = solution->program_count++,
         .grid = { (uint32_t)(shape.tiles * splits), 1, 1 },
         .group = { shape.items, 1, 1 },
-        .shared_bytes = is_amd(cores_of(target, p->type)) ? 0 : shared_bytes(p, &t, splits),
+        .shared_bytes = is_amd(cores_of(target, p->type)) ? 0 : shared_bytes(p, &t, output),
+        .argument_count = 3,
     };
-    generic_add_argument(kernel, operands[p->direction][0], 0);
-    generic_add_argument(kernel, operands[p->direction][1], 0);
-    generic_add_argument(kernel, splits > 1 ? ARGUMENT_WORKSPACE : operands[p->direction][2], 0);
+    solution->programs[kernel->program] = program_without_options();
+    write_options(p, target, &t, output, &solution->programs[kernel->program]);
     generic_add_number(kernel, (uint32_t)ceil_div(shape.depth / t.k, splits));
-    generic_add_sizes(kernel, p);
+    generic_add_sizes(kernel, &packed);
+    if (output == OUTPUT_PLAIN) {
+        uint32_t channels = p->direction == DIRECTION_FORWARD ? p->k : p->c;
+        generic_add_number(kernel, channels / p->groups);
+        generic_add_number(kernel, p->x_layout == LAYOUT_CHANNELS_LAST);
+    }
+    return kernel;
+}
+
+/* Adds the kernels that turn the parts into the result. */
+static void add_parts(const struct problem *p, uint32_t splits, struct solution *solution)
+{
+    enum argument_kind result = tensors[p->direction][2];
+    bool is_packed = generic_is_packed(p, result);
+    struct workspace w = workspace_of(p, splits);
+    const struct solution_argument parts = { ARGUMENT_WORKSPACE, w.parts };
+    const struct solution_argument sum = { ARGUMENT_WORKSPACE, w.sum };
+    const struct split_reduce reduce = { .type = is_packed ? p->type : TYPE_FLOAT32,
+                                         .parts = parts,
+                                         .output = is_packed
+                                                       ? (struct solution_argument){ result, 0 }
+                                                       : sum,
+                                         .elements = part_elements(p),
+                                         .splits = splits };
+    if (splits > 1)
+        split_reduce_add(&reduce, solution);
+    if (!is_packed)
+        generic_unpack_sums(p, splits > 1 ? sum : parts, result, solution);
+}
+
+void generic_mma_solve(const struct problem *p, const struct target *target, uint32_t tiling,
+                       uint32_t splits, struct solution *solution)
+{
+    const enum argument_kind *kinds = tensors[p->direction];
+    const struct solution_argument parts = { ARGUMENT_WORKSPACE, workspace_of(p, splits).parts };
+    bool has_parts = output_of(p, splits) == OUTPUT_SUMS;
+    struct solution_argument operands[2];
+    generic_pack_operands(p, kinds, solution, operands);
+    struct solution_kernel *product = add_product(p, target, tiling, splits, solution);
+    product->arguments[0] = operands[0];
+    product->arguments[1] = operands[1];
+    product->arguments[2] = has_parts ? parts : (struct solution_argument){ kinds[2], 0 };
+    if (has_parts)
+        add_parts(p, splits, solution);
 }

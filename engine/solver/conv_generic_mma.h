@@ -13,14 +13,14 @@
 
 #define GENERIC_MMA_TILINGS 3u /* on each target with matrix cores */
 
-/* Returns whether the problem's type and layout, and the target, are supported.  The other
- * functions need this.  |p| is a problem to which ConvGeneric applies. */
+/* Returns whether the problem's type and size, and the target, are supported.  The other functions
+ * need this.  |p| is a problem to which ConvGeneric applies. */
 bool generic_mma_applies(const struct problem *p, const struct target *target);
 /* Returns the number of types: 0, 2 (fp16 and bf16) or 3 (also fp32 rounded to TF32). */
 uint32_t generic_mma_types(const struct target *target);
 struct generic_shape generic_mma_shape(const struct problem *p, const struct target *target,
                                        uint32_t tiling);
-/* Adds the program and the kernel of the product, whose results are the parts in the workspace if
- * |splits| is more than 1. */
-void generic_mma_add(const struct problem *p, const struct target *target, uint32_t tiling,
-                     uint32_t splits, struct solution *solution);
+uint64_t generic_mma_workspace(const struct problem *p, uint32_t splits);
+/* Adds all programs and kernels to an empty solution. */
+void generic_mma_solve(const struct problem *p, const struct target *target, uint32_t tiling,
+                       uint32_t splits, struct solution *solution);

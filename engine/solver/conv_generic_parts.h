@@ -29,6 +29,7 @@ struct generic_shape {
     uint32_t part_least; /* a part of a split sum has at least this number of products */
     uint32_t resident;   /* work groups that a compute unit runs at a time */
     double rate;         /* relative speed of a compute unit if no part of a tile is idle */
+    uint64_t traffic;    /* bytes that kernels read and write to pack operands */
 };
 
 void generic_add_argument(struct solution_kernel *kernel, enum argument_kind kind, uint64_t value);

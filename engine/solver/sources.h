@@ -16,6 +16,7 @@ KERNEL_SOURCE(kernels_conv_direct_naive);
 KERNEL_SOURCE(kernels_conv_direct_narrow);
 KERNEL_SOURCE(kernels_conv_generic);
 KERNEL_SOURCE(kernels_conv_generic_mma);
+KERNEL_SOURCE(kernels_conv_generic_pack);
 KERNEL_SOURCE(kernels_conv_sizes);
 KERNEL_SOURCE(kernels_conv_grouped);
 KERNEL_SOURCE(kernels_conv_pointwise);

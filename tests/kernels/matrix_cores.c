@@ -477,37 +477,55 @@ TEST(device, weights_of_backward_data_in_tf32_are_turned)
     }
 }
 
-/* Returns a random problem that ConvGeneric solves on the target's matrix cores: with channels
- * last, in multiples of 16 bytes. */
-static struct problem random_in_chunks(uint64_t *random, enum direction direction,
-                                       const char *target_text, uint32_t type)
-{
-    struct perf_config first_on_matrix_cores = { 2, { 3, 1 } };
-    struct kiln_err err = KILN_ERR_INIT;
-    struct target target;
-    struct problem p;
-    must(target_parse(bytes_of_text(target_text), &target, &err), err);
-    do {
-        p = random_problem(random, direction);
-        p.type = type;
-        p.allow_tf32 = type == TYPE_FLOAT32;
-        p.x_layout = p.w_layout = p.y_layout = LAYOUT_CHANNELS_LAST;
-    } while (!solver_conv_generic.applies(&p, &target) ||
-             !solver_conv_generic.config_is_valid(&p, &target, &first_on_matrix_cores));
-    return p;
-}
-
 struct generic_target {
     const char *text;
     uint32_t type;
 };
 
-static void expect_generic_right(struct fixture *f, struct generic_target target,
-                                 enum direction direction, const char *config, uint64_t *random)
+/* What ConvGeneric on matrix cores does with the tensors. */
+enum generic_tensors { IN_PLACE, CHANNELS_FIRST, ODD_CHANNELS, GENERIC_TENSORS };
+
+static bool has_chunks(const struct problem *p)
 {
-    struct problem p = random_in_chunks(random, direction, target.text, target.type);
-    expect_solver_right(f, (struct named_config){ "ConvGeneric", config }, target.text, &p,
+    uint32_t chunk = p->type == TYPE_FLOAT32 ? 4 : 8;
+    return p->c / p->groups % chunk == 0 && p->k / p->groups % chunk == 0;
+}
+
+/* Returns a random problem that ConvGeneric solves on the target's matrix cores. */
+static struct problem random_generic(uint64_t *random, enum direction direction,
+                                     struct generic_target target, enum generic_tensors tensors)
+{
+    struct problem p;
+    struct kiln_err err = KILN_ERR_INIT;
+    struct target parsed;
+    must(target_parse(bytes_of_text(target.text), &parsed, &err), err);
+    do {
+        p = random_problem(random, direction);
+        p.type = target.type;
+        p.allow_tf32 = p.type == TYPE_FLOAT32;
+        p.x_layout = p.w_layout = p.y_layout =
+            tensors == CHANNELS_FIRST ? LAYOUT_CHANNELS_FIRST : LAYOUT_CHANNELS_LAST;
+    } while (!solver_conv_generic.applies(&p, &parsed) ||
+             (tensors != CHANNELS_FIRST && has_chunks(&p) != (tensors == IN_PLACE)));
+    return p;
+}
+
+static void expect_generic_right(struct fixture *f, struct generic_target target,
+                                 const struct problem *p, const char *config)
+{
+    expect_solver_right(f, (struct named_config){ "ConvGeneric", config }, target.text, p,
                         DATA_EXACT);
+}
+
+/* Runs one trial for each direction. */
+static void expect_generic_right_on(struct fixture *f, struct generic_target target,
+                                    enum generic_tensors tensors, const char *config)
+{
+    uint64_t random = target.type + (uint64_t)(target.text[3] + config[0] + config[2] + tensors);
+    for (unsigned i = 0; i < 3; i++) {
+        struct problem p = random_generic(&random, (enum direction)i, target, tensors);
+        expect_generic_right(f, target, &p, config);
+    }
 }
 
 static void expect_generic_right_everywhere(struct fixture *f)
@@ -518,31 +536,30 @@ static void expect_generic_right_everywhere(struct fixture *f)
         { "gfx1201", TYPE_FLOAT16 },
     };
     static const char *const configs[] = { "5,1", "4,2", "3,1", "5,8", "4,1", "3,4" };
-    for (unsigned i = 0; i < 6; i++) {
-        for (unsigned j = 0; j < 7; j++) {
-            const char *config = configs[(i + j) % 6];
-            uint64_t random =
-                targets[j].type + (uint64_t)(targets[j].text[3] + config[0] + config[2]);
-            for (unsigned k = 0; k < 3; k++)
-                expect_generic_right(f, targets[j], (enum direction)k, config, &random);
-        }
-    }
+    for (unsigned i = 0; i < 6; i++)
+        for (unsigned j = 0; j < 7; j++)
+            for (unsigned k = 0; k < GENERIC_TENSORS; k++)
+                expect_generic_right_on(f, targets[j], (enum generic_tensors)k,
+                                        configs[(i + j) % 6]);
 }
 
 /* Compiling takes most of the time. So without arguments, the test only has two trials, of what
- * differs most from the specialized kernels: residue classes, and pixels along a split sum. */
+ * differs most from the specialized kernels: residue classes, and pixels along a split sum. Both
+ * pack tensors. */
 TEST(device, generic_products_match_the_reference)
 {
+    static const struct generic_target mfma = { "gfx90a", TYPE_FLOAT16 };
+    static const struct generic_target wgmma = { "sm_90a", TYPE_FLOAT16 };
     struct fixture *f = *state;
     uint64_t random = 1;
     if (f->runs_all) {
         expect_generic_right_everywhere(f);
         return;
     }
-    expect_generic_right(f, (struct generic_target){ "gfx90a", TYPE_FLOAT16 },
-                         DIRECTION_BACKWARD_DATA, "5,1", &random);
-    expect_generic_right(f, (struct generic_target){ "sm_90a", TYPE_FLOAT16 },
-                         DIRECTION_BACKWARD_WEIGHTS, "5,8", &random);
+    struct problem p = random_generic(&random, DIRECTION_BACKWARD_DATA, mfma, CHANNELS_FIRST);
+    struct problem q = random_generic(&random, DIRECTION_BACKWARD_WEIGHTS, wgmma, CHANNELS_FIRST);
+    expect_generic_right(f, mfma, &p, "5,1");
+    expect_generic_right(f, wgmma, &q, "5,8");
 }
 
 TEST(device, any_values_stay_within_their_rounding_bound)
