@@ -27,9 +27,11 @@ import math
 import pathlib
 import re
 import sys
+import time
 import unittest
 
 EXIT_SKIPPED = 77
+SLOWEST = 5  # number of slow tests that each round names
 
 
 def install_fake():
@@ -88,9 +90,16 @@ def outcome_of(test):
 
 
 def run_round(name, module, device, options):
-    outcomes = {test.id(): outcome_of(test) for test in tests_of(module, device, options)}
+    outcomes, seconds = {}, {}
+    for test in tests_of(module, device, options):
+        begin = time.monotonic()
+        outcomes[test.id()] = outcome_of(test)
+        seconds[test.id()] = time.monotonic() - begin
+    slowest = sorted(seconds, key=seconds.get, reverse=True)[:SLOWEST]
     counts = collections.Counter(kind for kind, _ in outcomes.values())
-    print(f"{name}: " + ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())),
+    print(f"{name}: " + ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())) +
+          f"; {sum(seconds.values()):.0f} s; slowest: " +
+          ", ".join(f"{test.rsplit('.', 1)[-1]} {seconds[test]:.1f} s" for test in slowest),
           flush=True)
     return outcomes
 
