@@ -369,7 +369,7 @@ def main():
     if options.first_only or options.curves:
         return each_row(torch, kiln, options, run_first if options.first_only else run_curves)[0]
     kiln.torch.install()
-    print(kiln.torch.report().splitlines()[1].strip(), file=sys.stderr)  # in C or Python
+    print(kiln.torch.report().splitlines()[-1].strip(), file=sys.stderr)  # in C or Python
     status, rows = each_row(torch, kiln, options, measure_row)
     print_all(rows, options)
     return 1 if too_slow(rows, options.limit) else status
