@@ -25,9 +25,9 @@ struct replacements {
     struct kiln_plan **incumbents; /* references */
     struct kiln_problem *problems;
     size_t count;
-    const struct kiln_plan_options *options; /* set while the request is in progress */
-    bool has_published;                      /* at least one plan */
-    bool shall_wait;                         /* kilnd was overloaded */
+    struct kiln_plan_options options;
+    bool has_published; /* at least one plan */
+    bool shall_wait;    /* kilnd was overloaded */
 };
 
 static void replacements_done(struct replacements *r)
@@ -84,7 +84,7 @@ static int take_plan(void *context, size_t index, struct kiln_plan *plan,
     const struct loadable_request request = { .client = r->soon->client,
                                               .device = w->options.device,
                                               .problem = &w->problem,
-                                              .options = r->options };
+                                              .options = &r->options };
     enum kiln_code code =
         err ? (enum kiln_code)err->code : loadable_plan_check(&request, &loadable, &ignored);
     if (!code) {
@@ -107,8 +107,8 @@ static void request_plans(struct replacements *r)
     const struct soon_watch *first = r->watches[0];
     const struct kiln_conv_options *o = &first->options;
     const char *id = kiln_device_database_id(o->device), *driver = kiln_device_driver(o->device);
-    const struct kiln_plan_options options = {
-        .size = sizeof(options),
+    r->options = (struct kiln_plan_options){
+        .size = sizeof(r->options),
         .target = kiln_device_target(o->device),
         .database_id = id[0] ? id : NULL,
         .driver = driver[0] ? driver : NULL,
@@ -119,11 +119,10 @@ static void request_plans(struct replacements *r)
         .timeout_ms = o->timeout_ms,
         .no_packages = atomic_load(&o->device->refuses_packages),
     };
-    r->options = &options;
     const struct kiln_plan_batch batch = { .size = sizeof(batch),
                                            .problems = r->problems,
                                            .count = r->count,
-                                           .options = &options,
+                                           .options = &r->options,
                                            .ready = take_plan,
                                            .context = r };
     int rc = kiln_plan_batch(r->soon->client, &batch, &ignored);
