@@ -411,7 +411,8 @@ enum kiln_code search_halve(struct search *search, uint64_t until_ns, struct kil
             drop_trial(s, f.list[i]);
         f.count = left;
         rc = time_all(s, &f, is_last ? FINAL_SAMPLES : samples, until_ns, err);
-        s->best = !rc && f.count > 0 ? f.list[0] : s->best;
+        if (!rc)
+            s->best = f.count > 0 ? f.list[0] : SIZE_MAX;
         if (is_last)
             break;
         left = (f.count + 1) / 2;

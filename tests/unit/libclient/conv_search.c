@@ -33,6 +33,8 @@ struct fixture {
     const char *crashing_later;
     /* a config with a wrong result, which is the fastest one only when it is timed again */
     const char *wrong_later;
+    /* 0, or a seed: times vary from one timing to the next, and a third of the configs are wrong */
+    uint64_t noise;
     const char *directory;
     struct journal *journal;
     size_t all[SIDE * SIDE];
@@ -53,6 +55,18 @@ static double cost_of(const char *config)
     double a = 0, b = 0;
     assert_int_equal(sscanf(config, "%lf,%lf", &a, &b), 2);
     return 1 + 0.1 * fabs(a - 11) + 0.2 * fabs(b - 6);
+}
+
+static double random_part(struct fixture *f)
+{
+    f->noise = f->noise * 6364136223846793005u + 1442695040888963407u;
+    return (double)(f->noise >> 40) / (1 << 24);
+}
+
+static bool is_wrong(const struct fixture *f, const char *config)
+{
+    return is(config, f->wrong) || is(config, f->wrong_later) ||
+           (f->noise && bytes_hash(bytes_of_text(config), 0) % 3 == 0);
 }
 
 static uint64_t now_ns(void *context)
@@ -118,6 +132,8 @@ static enum kiln_code take_time(void *context, size_t trial, const struct timing
         return kiln_fail(err, KILN_GPU_FAULT, "it fell over");
     if (is(t->config, f->wrong) || (is(t->config, f->wrong_later) && t->state != KILN_CONV_UNTIMED))
         ms = 0.001;
+    if (f->noise)
+        ms *= 0.5 + random_part(f);
     f->now_ms += ms * limits->samples;
     *ret_timing =
         (struct timing){ .median_ms = ms,
@@ -133,7 +149,7 @@ static enum kiln_code check(void *context, size_t trial, uint64_t *ret_checked,
     struct fixture *f = context;
     f->checks++;
     const char *config = trial_of(f, trial)->config;
-    if (is(config, f->wrong) || is(config, f->wrong_later))
+    if (is_wrong(f, config))
         return kiln_fail(err, KILN_CORRUPT, "wrong: 5 of 64 elements");
     *ret_checked = 64;
     return KILN_OK;
@@ -310,6 +326,39 @@ TEST_F(conv_search, finalists_that_do_not_lead_are_not_checked)
     must(search_halve(&f->search, UINT64_MAX, &f->err), f->err);
     assert_int_equal(f->checks, before); /* the fastest one was checked when it became the best */
     assert_true(best(f)->checked == 64);
+}
+
+/* The best one is as fast as two configs that fail when they are timed again, so it is no finalist.
+ * It is not loaded any longer. */
+TEST_F(conv_search, there_is_no_best_config_if_all_finalists_fail)
+{
+    /* equally fast, and in the order in which finalists are chosen */
+    size_t two[] = { search_find(&f->search, "9,6"), search_find(&f->search, "11,5") };
+    size_t last = search_find(&f->search, "13,6");
+    f->wrong_later = "9,6";
+    f->crashing_later = "11,5";
+    must(search_try(&f->search, &last, 1, UINT64_MAX, &f->err), f->err);
+    must(search_try(&f->search, two, 2, UINT64_MAX, &f->err), f->err);
+    assert_int_equal(f->search.best, last);
+    must(search_halve(&f->search, 1, &f->err), f->err);
+    assert_int_equal(f->search.best, SIZE_MAX);
+}
+
+TEST_F(conv_search, an_unchecked_config_is_never_the_best)
+{
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        search_done(&f->search);
+        search_init(&f->search, &ops, f);
+        f->now_ms = 0;
+        f->compiles = 0;
+        add_all(f);
+        f->noise = seed;
+        search_whole(f, seed % 2 ? 1e9 : 500);
+        assert_true(best(f)->checked == 64);
+        assert_false(is_wrong(f, best(f)->config));
+        assert_int_equal(best(f)->place, TRIAL_HELD);
+        assert_int_equal(f->held, 1);
+    }
 }
 
 TEST_F(conv_search, finalists_are_not_timed_beyond_the_budget_but_for_the_last_two)
