@@ -12,6 +12,8 @@
 #include <stdatomic.h>
 
 #define CONV_PUTS_MAX 16u
+/* A limit with which a tune ends when all configs were tried, however slow the host is. */
+#define CONV_WHOLE_TUNE_MS 600000
 #define CONV_SPACE 16u /* number of configs of a tunable solver; from "0,1" to "15,1" */
 
 struct conv_solver {

@@ -216,6 +216,7 @@ SET_UP(set_up)
     c->space = SPACE;
     f->rank_count = RANKS;
     c->options.mode = KILN_FIND_SOON;
+    c->options.budget_ms = CONV_WHOLE_TUNE_MS;
     c->options.journal = test_directory();
     c->daemon.handle = answer;
     conv_offer_counter(c, 1);

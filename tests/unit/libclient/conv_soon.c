@@ -17,6 +17,7 @@ SET_UP_OF(set_up, struct conv_fixture)
 {
     conv_open(f);
     f->options.mode = KILN_FIND_SOON;
+    f->options.budget_ms = CONV_WHOLE_TUNE_MS;
     test_unsetenv("KILN_PLANS");
     test_setenv("KILN_SOON_BUDGET", "1000"); /* without rests */
 }
