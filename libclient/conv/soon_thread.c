@@ -199,6 +199,15 @@ static int report_trial(void *context, const struct kiln_conv_progress *progress
     return pace_is_stopped(&s->pace);
 }
 
+static void leave_search_to_tune(struct kiln_conv_options *options)
+{
+    options->budget_ms = 0;
+    if (options->enforce == KILN_ENFORCE_SEARCH)
+        options->enforce = KILN_ENFORCE_NONE;
+    if (options->enforce == KILN_ENFORCE_SEARCH_DB_UPDATE)
+        options->enforce = KILN_ENFORCE_DB_UPDATE;
+}
+
 static enum kiln_code run_stage(struct soon_watch *w, enum stage stage, struct kiln_plan *incumbent,
                                 struct kiln_conv_result **ret_result, struct kiln_err *err)
 {
@@ -215,10 +224,10 @@ static enum kiln_code run_stage(struct soon_watch *w, enum stage stage, struct k
         return rc;
     options.reported = report_trial;
     options.context = w->soon;
-    if (stage == STAGE_FIND)
-        options.budget_ms = 0;
-    else if (!options.budget_ms)
+    if (stage == STAGE_TUNE && !options.budget_ms)
         options.budget_ms = TUNE_MS;
+    if (stage == STAGE_FIND)
+        leave_search_to_tune(&options);
     /* Records that others make now do not contain a similar problem's plan, so measure it. */
     if (kiln_plan_source(incumbent) == KILN_PLAN_NEAREST)
         options.mode = KILN_FIND_NORMAL;

@@ -57,7 +57,7 @@ void __wrap_pace_rest(struct pace *pace, uint64_t began_ns)
     __real_pace_rest(pace, began_ns);
 }
 
-static atomic_int find_limit_ms, tune_limit_ms;
+static atomic_int find_limit_ms, tune_limit_ms, find_enforce, tune_enforce;
 
 enum kiln_code __wrap_work_run(const struct work *given, const struct kiln_conv_options *options,
                                bool is_tune, struct kiln_conv_result **ret_result,
@@ -72,6 +72,7 @@ enum kiln_code __wrap_work_run(const struct work *given, const struct kiln_conv_
                                struct kiln_err *err)
 {
     atomic_store(is_tune ? &tune_limit_ms : &find_limit_ms, options->budget_ms);
+    atomic_store(is_tune ? &tune_enforce : &find_enforce, options->enforce);
     return __real_work_run(given, options, is_tune, ret_result, err);
 }
 
@@ -147,4 +148,19 @@ TEST_F(soon_order, a_tune_beside_a_job_is_short_unless_the_job_says_otherwise)
     wait_until("the end of tuning", is_tuned, f);
     assert_int_equal(find_limit_ms, 0);
     assert_int_equal(tune_limit_ms, 30000);
+}
+
+/* Otherwise, the finds of other problems would wait for the tune. */
+TEST_F(soon_order, a_find_beside_a_job_does_not_tune_even_if_that_is_enforced)
+{
+    f->options.enforce = KILN_ENFORCE_SEARCH;
+    must(conv_find(f), f->err);
+    wait_until("the end of tuning", is_tuned, f);
+    assert_int_equal(find_enforce, KILN_ENFORCE_NONE);
+    f->problem.n++;
+    f->options.enforce = KILN_ENFORCE_SEARCH_DB_UPDATE;
+    must(conv_find(f), f->err);
+    wait_until("the end of tuning", is_tuned, f);
+    assert_int_equal(find_enforce, KILN_ENFORCE_DB_UPDATE);
+    assert_int_equal(tune_enforce, KILN_ENFORCE_SEARCH_DB_UPDATE);
 }
