@@ -16,11 +16,15 @@
 #define FILE_MAX (64u << 20)
 #define PATH_BYTES 4096u
 #define ENDED_DURING_RUN "the process that ran it ended during the run"
+/* lines for the whole search */
+#define UNFINISHED ".\tunfinished"
+#define FINISHED ".\tfinished"
 
 #define OWNER_BYTES 320u
 
 struct journal {
     int fd;
+    bool is_unfinished;
     char first_line[LINE_MAX];
     char path[PATH_BYTES + 32];
 };
@@ -232,9 +236,26 @@ enum kiln_code journal_read(struct journal *journal, struct search *search, stru
     char *line = strtok_r((char *)content.data, "\n", &rest);
     if (!line || strcmp(line, journal->first_line) != 0)
         return KILN_OK; /* the file belongs to another search with the same hash */
-    while (!rc && (line = strtok_r(NULL, "\n", &rest)))
-        rc = read_line(line, search, err);
+    while (!rc && (line = strtok_r(NULL, "\n", &rest))) {
+        if (strcmp(line, UNFINISHED) == 0 || strcmp(line, FINISHED) == 0)
+            journal->is_unfinished = strcmp(line, UNFINISHED) == 0;
+        else
+            rc = read_line(line, search, err);
+    }
     return rc;
+}
+
+void journal_leave(struct journal *journal, bool is_unfinished)
+{
+    if (!journal || journal->is_unfinished == is_unfinished)
+        return;
+    write_line(journal, is_unfinished ? UNFINISHED "\n" : FINISHED "\n");
+    journal->is_unfinished = is_unfinished;
+}
+
+bool journal_is_unfinished(const struct journal *journal)
+{
+    return journal && journal->is_unfinished;
 }
 
 void journal_begin(struct journal *journal, const char *config)

@@ -44,3 +44,10 @@ void journal_begin(struct journal *journal, const char *config);
  */
 void journal_survive(struct journal *journal, const char *config);
 void journal_end(struct journal *journal, const struct search_trial *trial);
+
+/* Notes whether a later tune shall continue the search.  Call it after journal_read().  Does
+ * nothing if |journal| is NULL. */
+void journal_leave(struct journal *journal, bool is_unfinished);
+/* Returns what journal_leave() noted last.  Call it after journal_read().  False if |journal| is
+ * NULL. */
+bool journal_is_unfinished(const struct journal *journal);

@@ -452,6 +452,16 @@ static enum kiln_code add_trials(const struct tuner *t, struct kiln_err *err)
     return rc;
 }
 
+/* Beside a job, notes that configs are left to try.  A tune without a job was the last to continue
+ * the search, unless the caller stopped it. */
+static void note_rest(struct tuner *t)
+{
+    if (t->work->pace && has_untried(t))
+        journal_leave(t->journal, /* is_unfinished= */ true);
+    if (!t->work->pace && !t->work->has_enough)
+        journal_leave(t->journal, /* is_unfinished= */ false);
+}
+
 static void tuner_done(struct tuner *t)
 {
     sharing_destroy(t->sharing);
@@ -492,6 +502,8 @@ static enum kiln_code tune_solver(struct work *work, struct work_solver *solver,
     solver->tried = t.search.tried + t.remembered;
     copy_best(&t);
     if (!rc)
+        note_rest(&t);
+    if (!rc)
         rc = add_trials(&t, err);
     return rc ? kiln_while(err, "tuning %s", solver->solution.solver) : KILN_OK;
 }
@@ -515,11 +527,28 @@ static double fastest_record(const struct work *work)
     return best_ms;
 }
 
+/* Returns whether a thread beside a job began to tune the solver, and had no time for all configs.
+ * Only a tune without a job continues then: otherwise, every job would. */
+static bool continues_search(const struct work *work, const struct work_solver *s)
+{
+    struct kiln_err ignored = KILN_ERR_INIT;
+    struct journal *journal = NULL;
+    struct search search;
+    search_init(&search, /* ops= */ NULL, NULL);
+    bool is_unfinished =
+        !work->pace && work_open_journal(work, s->solution.solver, &journal, &ignored) == KILN_OK &&
+        journal_read(journal, &search, &ignored) == KILN_OK && journal_is_unfinished(journal);
+    search_done(&search);
+    journal_close(journal);
+    return is_unfinished;
+}
+
 static bool is_worth_tuning(struct work *work, const struct work_solver *s)
 {
     const struct work_solver *best = work_fastest(work);
     bool is_known = s->solution.best_config[0] != '\0';
-    if (s->solution.candidates < 2 || !s->plan || (is_known && !updates_configs(work)))
+    if (s->solution.candidates < 2 || !s->plan ||
+        (is_known && !updates_configs(work) && !continues_search(work, s)))
         return false;
     if (s->state == KILN_CONV_RECORDED)
         return s->timing.median_ms <= WORTH * fastest_record(work);

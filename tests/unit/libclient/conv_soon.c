@@ -548,6 +548,64 @@ TEST_F(soon, a_config_that_faults_is_not_run_again)
     assert_string_equal(kiln_plan_config(kiln_conv_result_plan(f->result)), "11,1");
 }
 
+/* As recorded after a tune of a millisecond: the heuristic's config. */
+static const struct conv_solver recorded_early[] = {
+    { .name = "ConvTuned",
+      .kernel = "right 2.1",
+      .find_ms = 2.1,
+      .best = "0,1",
+      .best_ms = 2.1,
+      .has_space = true },
+    { .name = "ConvDirectNaive", .kernel = "right 4", .find_ms = 4 },
+};
+
+static unsigned tune_alone(struct conv_fixture *f)
+{
+    unsigned before = f->config_requests;
+    f->options.budget_ms = CONV_WHOLE_TUNE_MS;
+    must(conv_tune(f), f->err);
+    return f->config_requests - before;
+}
+
+TEST_F(soon, a_later_tune_without_a_job_continues_one_that_had_too_little_time)
+{
+    CONV_USE(f, conv_tunable);
+    f->options.journal = test_directory();
+    f->options.budget_ms = 1;
+    must(conv_find(f), f->err);
+    wait_until("the end of tuning", is_tuned, f);
+    assert_string_not_equal(kiln_plan_config(kiln_conv_result_plan(f->result)), "11,1");
+    CONV_SWITCH(f, recorded_early);
+    assert_true(tune_alone(f) > 0);
+    assert_string_equal(kiln_plan_config(kiln_conv_result_plan(f->result)), "11,1");
+    assert_int_equal(tune_alone(f), 0);
+}
+
+TEST_F(soon, a_later_tune_does_not_repeat_one_that_tried_all_configs)
+{
+    CONV_USE(f, conv_tunable);
+    f->options.journal = test_directory();
+    must(conv_find(f), f->err);
+    wait_until("the end of tuning", is_tuned, f);
+    CONV_SWITCH(f, recorded_early);
+    assert_int_equal(tune_alone(f), 0);
+}
+
+TEST_F(soon, a_later_job_does_not_continue_a_tune)
+{
+    CONV_USE(f, conv_tunable);
+    f->options.journal = test_directory();
+    f->options.budget_ms = 1;
+    must(conv_find(f), f->err);
+    wait_until("the end of tuning", is_tuned, f);
+    CONV_SWITCH(f, recorded_early);
+    reopen(f);
+    unsigned before = f->config_requests;
+    must(conv_find(f), f->err);
+    wait_until("the end of tuning", is_tuned, f);
+    assert_int_equal(f->config_requests, before);
+}
+
 static bool has_survivor(void *context)
 {
     const struct conv_fixture *f = context;
