@@ -17,11 +17,6 @@ Usage: scripts/gpu_results.py verified FILE         every problem's result was c
        scripts/gpu_results.py first FILE [no-compile]
                                                     every problem has a plan, and nothing was
                                                     measured (nor compiled) for it
-       scripts/gpu_results.py improved FULL SOON    the plans of SOON, which were improved while the
-                                                    problem ran, are tuned, and take at most
-                                                    SLOWER_MAX times the time of FULL's, in the
-                                                    geometric mean
-       scripts/gpu_results.py frozen FILE           no plan was provisional
        scripts/gpu_results.py shared DIRECTORY      the journals say that few configs were run by
                                                     more than one process
        scripts/gpu_results.py begun COLD WARM       results of job_steps: COLD's first step ended
@@ -207,31 +202,6 @@ def seconds_of(rows):
     return sum(r["times"]["find_s"] + r["times"]["fetch_s"] + r["times"]["load_s"] for r in rows)
 
 
-def improved(full, soon):
-    best = {r["command"]: r["times"]["steady_s"] for r in results(full) if r.get("ok")}
-    rows = results(soon)
-    ratios, tuned = [], 0
-    for r in rows:
-        if not r.get("ok") or not best.get(r["command"]):
-            print(f"not compared: {r.get('command')}: {r.get('error', 'no time of a tune')}")
-            continue
-        ratios.append(r["times"]["steady_s"] / best[r["command"]])
-        tuned += bool(r.get("provisional", {}).get("tuned"))
-        if ratios[-1] > SLOWER_MAX:
-            print(f"{ratios[-1]:.2f} times the tuned time: {r['command']}: {r['solver']} "
-                  f"{r['config']}")
-    mean = statistics.geometric_mean(ratios) if ratios else float("nan")
-    print(f"{tuned} of {len(rows)} problems tuned; {mean:.3f} times the time of a tune")
-    return tuned == len(ratios) == len(rows) > 0 and mean <= SLOWER_MAX
-
-
-def frozen(path):
-    rows = results(path)
-    good = [r for r in rows if r.get("ok") and "provisional" not in r]
-    print(f"{len(good)} of {len(rows)} plans were final")
-    return len(good) == len(rows) > 0
-
-
 def shared(directory):
     runs = [(path.name, line.split("\t")[1]) for path in sorted(pathlib.Path(directory).glob("*"))
             for line in path.read_text(encoding="utf-8").splitlines() if line.startswith(">\t")]
@@ -289,9 +259,8 @@ def waited(path):
 def main(arguments):
     commands = {"verified": (verified, 1), "found": (found, 1), "measured": (measured, 1),
                 "chosen": (chosen, 1), "sample": (sample, 3), "planned": (planned, 2),
-                "merged": (merged, None), "first": (first, None), "improved": (improved, 2),
-                "frozen": (frozen, 1), "shared": (shared, 1), "begun": (begun, 2),
-                "ended": (ended, 2), "lost": (lost, 1), "waited": (waited, 1)}
+                "merged": (merged, None), "first": (first, None), "shared": (shared, 1),
+                "begun": (begun, 2), "ended": (ended, 2), "lost": (lost, 1), "waited": (waited, 1)}
     command, count = commands.get(arguments[0] if arguments else None, (None, 0))
     if not command or count not in (None, len(arguments) - 1):
         print(__doc__, file=sys.stderr)
