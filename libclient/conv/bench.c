@@ -99,6 +99,8 @@ static enum kiln_code make_operand(struct bench *b, int which, enum operands kin
                                    struct kiln_memory **ret_memory, struct kiln_err *err)
 {
     struct kiln_error e;
+    if (pace_is_stopped(b->pace)) /* a large tensor takes seconds */
+        return kiln_fail(err, KILN_TIMED_OUT, "the job has ended");
     uint64_t seed = kind == OPERANDS_EXACT ? SEED_CHECKED : SEED_TIMED;
     KILN_AUTO(mem) void *data = malloc(b->bytes[which]);
     if (!data)

@@ -23,12 +23,14 @@ static atomic_uint rests, rests_for_fills;
 /* The problems that the thread has begun to measure, by their |n|; the first one waits until the
  * job has found all. */
 static atomic_bool is_held;
-static atomic_uint begun[8], begun_count;
+static atomic_uint begun[8], begun_count, fills;
 
 void __wrap_operands_fill(enum operands kind, const struct problem *problem, void *data,
                           uint64_t count, uint64_t seed);
 void __real_operands_fill(enum operands kind, const struct problem *problem, void *data,
                           uint64_t count, uint64_t seed);
+void __wrap_pace_stop(struct pace *pace);
+void __real_pace_stop(struct pace *pace);
 void __wrap_pace_rest(struct pace *pace, uint64_t began_ns);
 void __real_pace_rest(struct pace *pace, uint64_t began_ns);
 
@@ -46,8 +48,15 @@ void __wrap_operands_fill(enum operands kind, const struct problem *problem, voi
 {
     __real_operands_fill(kind, problem, data, count, seed);
     filled_ns = clock_monotonic_ns();
+    fills++;
     note_begun(problem->n);
     WAIT_FOR(!is_held);
+}
+
+void __wrap_pace_stop(struct pace *pace)
+{
+    __real_pace_stop(pace);
+    is_held = false;
 }
 
 void __wrap_pace_rest(struct pace *pace, uint64_t began_ns)
@@ -103,6 +112,7 @@ static void find_batch(struct conv_fixture *f, uint32_t n)
 static void hold_thread(struct conv_fixture *f)
 {
     begun_count = 0;
+    fills = 0;
     is_held = true;
     find_batch(f, 1);
     WAIT_FOR(begun_count == 1);
@@ -163,4 +173,13 @@ TEST_F(soon_order, a_find_beside_a_job_does_not_tune_even_if_that_is_enforced)
     wait_until("the end of tuning", is_tuned, f);
     assert_int_equal(find_enforce, KILN_ENFORCE_DB_UPDATE);
     assert_int_equal(tune_enforce, KILN_ENFORCE_SEARCH_DB_UPDATE);
+}
+
+/* A large tensor takes seconds. */
+TEST_F(soon_order, the_end_of_a_job_waits_for_one_tensor_at_most)
+{
+    hold_thread(f);
+    kiln_conv_result_free(KILN_TAKE(f->result));
+    kiln_client_close(KILN_TAKE(f->client));
+    assert_int_equal(fills, 1);
 }
