@@ -18,7 +18,8 @@
 
 struct pace {
     unsigned ms_per_s;
-    uint64_t rested_ns; /* time of all rests; used only by the measuring thread */
+    /* time of all rests, and of waits for kernels; used only by the measuring thread */
+    uint64_t rested_ns;
     pthread_mutex_t mutex;
     pthread_cond_t stopped;
     atomic_bool is_stopped;

@@ -184,12 +184,15 @@ enum kiln_code work_next_plan(const struct work *work, struct plan_window *windo
 {
     enum kiln_code rc = KILN_TIMED_OUT;
     bool is_last = false;
+    uint64_t began = clock_monotonic_ns();
     while (rc == KILN_TIMED_OUT && !is_last) {
         uint64_t slice = clock_monotonic_ns() + SLICE_NS;
         is_last = !work->pace || slice >= deadline_ns || pace_is_stopped(work->pace);
         rc = plan_window_next(window, is_last && !pace_is_stopped(work->pace) ? deadline_ns : slice,
                               ret_planned, failure);
     }
+    if (work->pace)
+        work->pace->rested_ns += clock_monotonic_ns() - began;
     return rc;
 }
 

@@ -80,7 +80,8 @@ KILN_MUST_CHECK enum kiln_code work_tune(struct work *work, struct kiln_err *err
 
 struct kiln_plan_options work_plan_options(const struct work *work, const char *solver,
                                            const char *config);
-/* Returns the monotonic time, without the rests beside a job: budgets count no rests. */
+/* Returns the monotonic time.  Beside a job, budgets count neither rests nor waits for kernels,
+ * which kilnd compiles after those that jobs wait for. */
 uint64_t work_now(const struct work *work);
 /* Returns the monotonic time at which work_now returns |ns| if there is no rest until then. */
 uint64_t work_real_ns(const struct work *work, uint64_t ns);

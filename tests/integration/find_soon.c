@@ -71,7 +71,7 @@ TEST_F(soon, a_job_that_is_killed_while_it_tunes_harms_no_later_job)
     wait_program(pid);
     close(out);
 
-    driver(f, SOON, "--budget", "1s");
+    driver(f, SOON, "--budget", "1ms");
     const struct json *r = result_of(f);
     assert_true(json_get_bool(json_get(r, "provisional"), "tuned", false));
     assert_true(daemon_stat(&f->daemon, "tuning_leases") >= 2);

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Find with KILN_FIND_SOON: the plan at once, and the plans of the thread. */
-#include "common/base/clock.h"
 #include "libclient/client.h"
 #include "libclient/conv/pace.h"
-#include "libclient/conv/work.h"
 #include "tests/support/child.h"
 #include "tests/support/shell.h"
 #include "tests/support/test.h"
@@ -726,26 +724,4 @@ TEST_F(soon, a_refresh_without_a_result_is_refused)
     struct kiln_conv_refreshed unset = { .size = 0 };
     assert_int_equal(kiln_conv_plan_refresh(f->client, f->result, &unset, &f->err), KILN_E_INVALID);
     assert_says(f->err.text, "size");
-}
-
-TEST(soon, budgets_count_no_rests)
-{
-    struct pace pace;
-    pace_init(&pace, 500);
-    const struct work work = { .pace = &pace };
-    pace_rest(&pace, clock_monotonic_ns() - 20000000);
-    uint64_t before = clock_monotonic_ns(), now = work_now(&work), after = clock_monotonic_ns();
-    assert_true(pace.rested_ns >= 20000000);
-    assert_true(now + pace.rested_ns >= before && now + pace.rested_ns <= after);
-    assert_int_equal(work_real_ns(&work, now), now + pace.rested_ns);
-    assert_int_equal(work_real_ns(&work, UINT64_MAX), UINT64_MAX);
-    pace_done(&pace);
-}
-
-TEST(soon, work_is_followed_by_a_rest_in_proportion)
-{
-    assert_int_equal(pace_rest_of(1000, 7000000), 0);
-    assert_int_equal(pace_rest_of(500, 7000000), 7000000);
-    assert_int_equal(pace_rest_of(50, 5000000), 95000000);
-    assert_int_equal(pace_rest_of(1, 1000000), 999000000);
 }

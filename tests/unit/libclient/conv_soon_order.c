@@ -96,6 +96,8 @@ static bool is_tuned(void *context)
 /* For a large tensor, the host needs as long as the device for hundreds of launches. */
 TEST_F(soon_order, the_thread_does_not_rest_for_work_of_the_host)
 {
+    rests = 0;
+    rests_for_fills = 0;
     must(conv_find(f), f->err);
     wait_until("the end of tuning", is_tuned, f);
     assert_true(rests > 0);
@@ -182,4 +184,49 @@ TEST_F(soon_order, the_end_of_a_job_waits_for_one_tensor_at_most)
     kiln_conv_result_free(KILN_TAKE(f->result));
     kiln_client_close(KILN_TAKE(f->client));
     assert_int_equal(fills, 1);
+}
+
+TEST(soon_order, budgets_count_no_rests)
+{
+    struct pace pace;
+    pace_init(&pace, 500);
+    const struct work work = { .pace = &pace };
+    pace_rest(&pace, clock_monotonic_ns() - 20000000);
+    uint64_t before = clock_monotonic_ns(), now = work_now(&work), after = clock_monotonic_ns();
+    assert_true(pace.rested_ns >= 20000000);
+    assert_true(now + pace.rested_ns >= before && now + pace.rested_ns <= after);
+    assert_int_equal(work_real_ns(&work, now), now + pace.rested_ns);
+    assert_int_equal(work_real_ns(&work, UINT64_MAX), UINT64_MAX);
+    pace_done(&pace);
+}
+
+/* kilnd compiles kernels for the thread after those that jobs wait for. */
+TEST_F(soon_order, budgets_count_no_waits_for_kernels)
+{
+    struct pace pace;
+    struct plan_window *window;
+    struct kiln_err err = KILN_ERR_INIT;
+    const struct problem problem = { .n = 1 };
+    struct work work = { .client = f->client, .device = (struct kiln_device *)f->device };
+    const struct kiln_plan_options options = work_plan_options(&work, "ConvGood", NULL);
+    struct planned unused = { .plan = NULL };
+    FAILURE_AUTO struct failure failure = FAILURE_INIT;
+    pace_init(&pace, 500);
+    work.pace = &pace;
+    f->silent_plans = true;
+    must(plan_window_create(f->client, &problem, 1, &window, &err), err);
+    must(plan_window_ask(window, &options, 0, &err), err);
+    uint64_t deadline_ns = clock_monotonic_ns() + 20000000;
+    assert_int_equal(work_next_plan(&work, window, deadline_ns, &unused, &failure), KILN_TIMED_OUT);
+    assert_true(pace.rested_ns > 0);
+    plan_window_destroy(window);
+    pace_done(&pace);
+}
+
+TEST(soon_order, work_is_followed_by_a_rest_in_proportion)
+{
+    assert_int_equal(pace_rest_of(1000, 7000000), 0);
+    assert_int_equal(pace_rest_of(500, 7000000), 7000000);
+    assert_int_equal(pace_rest_of(50, 5000000), 95000000);
+    assert_int_equal(pace_rest_of(1, 1000000), 999000000);
 }
