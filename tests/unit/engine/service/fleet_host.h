@@ -19,9 +19,9 @@
 
 #define SECOND_NS 1000000000u
 
-static uint64_t passed_ns;
+static uint64_t passed_ns = 3600ull * SECOND_NS;
 
-WRAP(uint64_t, clock_monotonic_ns, void) { return __real_clock_monotonic_ns() + passed_ns; }
+WRAP(uint64_t, clock_monotonic_ns, void) { return ++passed_ns; }
 
 struct host {
     struct users users;

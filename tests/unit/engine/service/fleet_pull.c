@@ -6,9 +6,9 @@
 
 #include <string.h>
 
-static uint64_t passed_ns;
+static uint64_t passed_ns = FLEET_POINTER_NS;
 
-WRAP(uint64_t, clock_monotonic_ns, void) { return __real_clock_monotonic_ns() + passed_ns; }
+WRAP(uint64_t, clock_monotonic_ns, void) { return ++passed_ns; }
 
 static const struct json *pull_of(const struct json *status)
 {

@@ -15,9 +15,9 @@
 #define SECOND_NS 1000000000u
 #define ABSENT "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
-static uint64_t passed_ns;
+static uint64_t passed_ns = 3600ull * SECOND_NS;
 
-WRAP(uint64_t, clock_monotonic_ns, void) { return __real_clock_monotonic_ns() + passed_ns; }
+WRAP(uint64_t, clock_monotonic_ns, void) { return ++passed_ns; }
 
 static bool is_compiling(const struct fleet_users *f)
 {

@@ -12,13 +12,13 @@
 
 #define SECOND_NS 1000000000u
 
-static uint64_t passed_ns;
-static uint64_t call_ns; /* time that passes with each reading of the clock */
+static uint64_t passed_ns = 3600ull * SECOND_NS;
+static uint64_t call_ns; /* time that passes with each reading of the clock, besides 1 ns */
 
 WRAP(uint64_t, clock_monotonic_ns, void)
 {
-    passed_ns += call_ns;
-    return __real_clock_monotonic_ns() + passed_ns;
+    passed_ns += 1 + call_ns;
+    return passed_ns;
 }
 
 struct builder {
