@@ -20,7 +20,7 @@
 
 /* Time limit of a case. Most cases take less than a second, but much longer with sanitizers on a
  * loaded machine. */
-#define CASE_SECONDS 120
+#define CASE_SECONDS 300
 #define NO_PLACE 0u
 
 const struct fault_kind fault_kinds[FAULT_KINDS] = {

@@ -461,7 +461,7 @@ bool scene_asks(struct scene *s, const char *const *words)
     for (size_t i = 0; words[i]; i++)
         w[i] = words[i];
     use_shim(s, atomic_load(&s->plan->armed) && strcmp(s->program, "kilnctl") == 0);
-    run_program(&s->daemon, &s->result, "kilnctl", "--timeout", "20s", w[0], w[1], w[2], w[3], w[4],
+    run_program(&s->daemon, &s->result, "kilnctl", "--timeout", "60s", w[0], w[1], w[2], w[3], w[4],
                 w[5], w[6], w[7], NULL);
     use_shim(s, false);
     if (s->result.status > 5)
