@@ -51,19 +51,18 @@ static void write_configuration(const struct nginx *n, const char *files, const 
     assert_int_equal(fclose(f), 0);
 }
 
-/* Returns true if nginx answers, or if it has ended because another process has taken one of its
- * ports. */
+/* Returns true if nginx listens, or if it has ended because another process has taken one of its
+ * ports. nginx writes its pid file after it has opened both ports. A connection would not show that
+ * it listens, because that other process may accept it. */
 static bool is_settled(void *context)
 {
     struct nginx *n = context;
-    if (waitpid(n->pid, NULL, WNOHANG) == n->pid) {
-        n->pid = 0;
-        return true;
-    }
-    int fd = http_connect(n->port);
-    if (fd >= 0)
-        close(fd);
-    return fd >= 0;
+    char path[256];
+    snprintf(path, sizeof(path), "%s/pid", n->directory);
+    if (waitpid(n->pid, NULL, WNOHANG) != n->pid)
+        return access(path, F_OK) == 0;
+    n->pid = 0;
+    return true;
 }
 
 static void exec_program(const char *program, const struct nginx *n)
