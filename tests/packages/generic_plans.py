@@ -30,10 +30,10 @@ def outcome(client, problem, target):
 
 def main():
     wanted, targets = sys.argv[1], sys.argv[2:]
-    end = time.monotonic() + 60
     with kiln.Client() as client:
         for target in targets:
             for problem in problems():
+                end = time.monotonic() + 60
                 while (found := outcome(client, problem, target)) != wanted:
                     if time.monotonic() > end:
                         sys.exit(f"{target}: plans are {found}, not {wanted}")
