@@ -9,13 +9,13 @@
 
 #define BEYOND_STEP_NS 11000000u /* longer than a step may take (10 ms) */
 
-static uint64_t clock_step_ns;
+static uint64_t clock_step_ns; /* time that passes with each reading of the clock, besides 1 ns */
 
 WRAP(uint64_t, clock_monotonic_ns, void)
 {
-    static uint64_t ahead_ns;
-    ahead_ns += clock_step_ns;
-    return __real_clock_monotonic_ns() + ahead_ns;
+    static uint64_t now_ns = 3600000000000;
+    now_ns += 1 + clock_step_ns;
+    return now_ns;
 }
 
 TEAR_DOWN_OF(teardown, struct users) { clock_step_ns = 0; }
