@@ -21,6 +21,7 @@ def interrupted(own_daemon):
     """Runs a batch, and raises a signal while libkiln waits for answers. The signal's handler then
     runs when libkiln enters the callback."""
     own_daemon.start()
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def run(batch, number=signal.SIGINT):
         with kiln.Client(own_daemon.socket) as client:
@@ -41,7 +42,8 @@ def interrupted(own_daemon):
                 own_daemon.process.send_signal(signal.SIGCONT)
                 join(thread)
 
-    return run
+    yield run
+    signal.signal(signal.SIGINT, previous)
 
 
 @contextlib.contextmanager
