@@ -135,23 +135,29 @@ TEST_F(connection, a_socket_path_that_is_too_long_is_refused_when_opening)
     assert_says(f->err.text, "size");
 }
 
-static void keep_silent(struct fake_request *rq) { (void)rq; }
+/* When the first request has arrived, more time passes than a client waits by default. A short time
+ * limit of that request might end during the handshake. */
+static void keep_silent(struct fake_request *rq)
+{
+    (void)rq;
+    ahead_ns = (WAIT_MAX_S + 1) * UINT64_C(1000000000);
+}
 
 TEST_F(connection, a_silent_daemon_times_out_and_the_status_says_so)
 {
     start(f, keep_silent);
-    uint64_t begin = clock_monotonic_ns();
 
-    assert_int_equal(ping(f, WAIT_MS), KILN_E_TIMED_OUT);
+    assert_int_equal(ping(f, 0), KILN_E_TIMED_OUT);
 
-    uint64_t took = clock_monotonic_ns() - begin;
-    assert_true(took >= WAIT_MS * 1000000u && took < 20000000000u);
     assert_int_equal(status(f).level, KILN_LEVEL_NONE);
     assert_says(status(f).reason, "not answered");
     /* WAIT_MS exceeds READ_SLICE_MS of transport_socket.c */
+    uint64_t begin = clock_monotonic_ns();
     assert_int_equal(ping(f, WAIT_MS), KILN_E_TIMED_OUT);
+    uint64_t took = clock_monotonic_ns() - begin;
+    assert_true(took >= WAIT_MS * 1000000u && took < WAIT_MAX_S * UINT64_C(1000000000));
+    WAIT_FOR(atomic_load(&f->daemon.cancels) >= 1);
     fake_daemon_kill(&f->daemon);
-    assert_true(f->daemon.cancels >= 1);
     assert_int_equal(f->daemon.connections, 1);
 }
 
