@@ -275,9 +275,10 @@ void fake_daemon_kill(struct fake_daemon *d)
 
 struct kiln_client *fake_client(const struct fake_daemon *d)
 {
-    struct kiln_client_options options = {
-        .size = sizeof(options), .socket_path = d->path, .timeout_ms = 20000, .name = "test"
-    };
+    struct kiln_client_options options = { .size = sizeof(options),
+                                           .socket_path = d->path,
+                                           .timeout_ms = WAIT_MAX_S * 1000,
+                                           .name = "test" };
     struct kiln_client *client = NULL;
     struct kiln_error err;
     must(kiln_client_open(&options, &client, &err), err);

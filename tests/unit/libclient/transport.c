@@ -190,7 +190,7 @@ TEST_F(transport, a_full_socket_never_blocks_a_sender_and_is_drained_while_recei
 static void *receive_in_a_thread(void *argument)
 {
     struct fixture *f = argument;
-    return (void *)(intptr_t)receive(f, 20000);
+    return (void *)(intptr_t)receive(f, WAIT_MAX_S * 1000);
 }
 
 TEST_F(transport, unsent_frames_are_sent_even_if_a_reader_was_already_asleep)
