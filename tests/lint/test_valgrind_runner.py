@@ -7,6 +7,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -24,7 +25,24 @@ def script():
     return module
 
 
-def run_in_child(shell, seconds):
+class Patient(subprocess.Popen):
+    """A process whose time limit begins when two of its children run sleep."""
+
+    def communicate(self, *arguments, **options):
+        children = pathlib.Path(f"/proc/{self.pid}/task/{self.pid}/children")
+        while [name_of(pid) for pid in children.read_text().split()] != ["sleep", "sleep"]:
+            time.sleep(0.01)
+        return super().communicate(*arguments, **options)
+
+
+def name_of(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:  # the process has ended
+        return ""
+
+
+def run_in_child(shell, seconds, process="subprocess.Popen"):
     """Returns the result of run_program for |shell|, in a separate process: (output, status, left
     running)."""
     program = (f"import sys; sys.path.insert(0, {str(pathlib.Path(__file__).parent)!r})\n"
@@ -32,6 +50,7 @@ def run_in_child(shell, seconds):
                "module = test_valgrind_runner.script()\n"
                "module.GRACE = 0\n"
                "module.become_subreaper()\n"
+               f"subprocess.Popen = {process}\n"
                f"status, left = module.run_program(['sh', '-c', {shell!r}], sys.stdout, "
                f"{seconds})\n"
                "print(repr(status), left)")
@@ -50,7 +69,8 @@ def runs(pid):
 
 class Leftovers(unittest.TestCase):
     def test_a_process_left_by_a_timed_out_test_is_ended(self):
-        pid, said = run_in_child(LEAVES_ONE.format(rest="sleep 600"), 1)
+        pid, said = run_in_child(LEAVES_ONE.format(rest="sleep 600"), 0.1,
+                                 "test_valgrind_runner.Patient")
         self.assertFalse(runs(pid))
         self.assertIn("time was up", said)
         self.assertIn(f"sleep ({pid})", said)
