@@ -153,17 +153,21 @@ TEST_F(stopping, daemons_that_keep_stopping_over_a_request_end_it)
     assert_says(f->err.text, "32 times");
 }
 
-static void answer_no_more(struct fake_request *rq)
+static void answer_once(struct fake_request *rq)
 {
-    if (is_stopping(rq))
+    if (rq->daemon->requests == 1)
+        fake_pong(rq);
+    else if (is_stopping(rq))
         fake_reply_error(rq, KILN_UNAVAILABLE, "kilnd is stopping", NULL);
 }
 
 TEST_F(stopping, a_daemon_that_never_stops_stopping_is_a_time_out)
 {
-    start(f, answer_no_more);
+    start(f, answer_once);
+    must(kiln_client_ping(f->client, 0, NULL, &f->err), f->err); /* the handshake is over */
     assert_int_equal(kiln_client_ping(f->client, WAIT_MS, NULL, &f->err), KILN_E_TIMED_OUT);
-    assert_int_equal(f->daemon.requests, 1);
+    WAIT_FOR(atomic_load(&f->daemon.requests) >= 2);
+    assert_int_equal(f->daemon.requests, 2);
 }
 
 /* Two threads send a request each. The second request is rejected while the first one is in

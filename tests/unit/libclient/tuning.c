@@ -400,6 +400,7 @@ TEST_F(tuning, a_refusal_is_reported)
 
 TEST_F(tuning, an_answer_that_does_not_come_in_time_is_called_off)
 {
+    must(find(f), f->err); /* the handshake must not time out */
     atomic_store(&f->silent, true);
 
     f->options.timeout_ms = WAIT_MS;
