@@ -323,8 +323,14 @@ TEST_F(conv, a_find_without_a_daemon_asks_once)
     assert_int_equal(plan_requests, 1);
 }
 
+static void connect_first(struct conv_fixture *f)
+{
+    must(kiln_client_ping(f->client, 0, NULL, &f->err), f->err); /* the handshake is over */
+}
+
 TEST_F(conv, plans_that_never_come_time_out)
 {
+    connect_first(f);
     f->silent_plans = true;
     f->options.timeout_ms = WAIT_MS;
     assert_int_equal(conv_find(f), KILN_E_TIMED_OUT);
@@ -345,6 +351,7 @@ TEST_F(conv, a_find_with_a_budget_does_not_wait_for_a_late_compile)
 /* The solver that plans use without measurements must not lose to one that compiles sooner. */
 TEST_F(conv, a_find_with_a_budget_waits_for_the_preferred_solver)
 {
+    connect_first(f);
     CONV_USE(f, conv_tunable);
     f->silent = "ConvTuned";
     f->options.budget_ms = 1;

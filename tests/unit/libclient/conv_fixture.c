@@ -300,6 +300,7 @@ void conv_answer(struct fake_request *rq)
     struct conv_fixture *f = rq->daemon->context;
     static const char removed[] = "{\"removed\":1}";
     switch (rq->header.type) {
+    case MESSAGE_ping: fake_pong(rq); break;
     case MESSAGE_solutions:
         f->unanswered += f->silent_solutions;
         if (!f->silent_solutions)
