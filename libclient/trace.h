@@ -29,7 +29,7 @@ uint64_t trace_now(const struct trace *trace);
 
 struct trace_request { /* parts of a plan request; a part that the request does not have is empty */
     struct bytes target, database_id, toolchain, solver;
-    bool is_prefetch; /* the job goes on meanwhile, so the note says that it waited 0 */
+    bool is_prefetch; /* the job does not wait for the plan, so its wait is recorded as 0 */
 };
 
 struct trace_plan { /* trace_plan_end ignores a zeroed struct */

@@ -74,7 +74,8 @@ static bool read_problem(const struct trace_line *line, uint32_t batch,
     return kiln_problem_check(ret_problem, &unused) == KILN_E_OK;
 }
 
-/* Keeps half of the groups for a job whose last problems have many kinds of requests. */
+/* Begins new groups if the present ones have enough problems.  Does so only for the first half of
+ * TRACE_GROUPS_MAX, so that groups are left for later problems with other options. */
 static void begin_window(struct trace_groups *groups)
 {
     if (groups->problems - groups->window_problems < TRACE_WINDOW ||

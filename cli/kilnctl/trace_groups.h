@@ -24,15 +24,15 @@ struct trace_group {
  * memory for a group each, and time for a comparison with every group. */
 #define TRACE_GROUPS_MAX 256u
 
-/* Number of problems after which |in_order| begins new groups: enough for the compilers of a host
- * to work in parallel. */
+/* Number of problems after which |in_order| begins new groups: enough to keep all compilers of a
+ * host busy. */
 #define TRACE_WINDOW 64u
 
 struct trace_groups {
     struct trace_group **list; /* in the order of their first plans */
     size_t count, problems;
-    /* A new problem may only join a group from |window| on.  |window_problems|: the number of
-     * problems when the first of these groups was made */
+    /* index of the first group that new problems may join, and the number of problems when it was
+     * made */
     size_t window, window_problems;
     /* number of plans and commands that were left out, because this version of kilnctl cannot read
      * a problem from them, or because there are too many groups */
@@ -45,9 +45,10 @@ struct trace_change {
     const char *database_id;
     uint32_t batch;  /* 0: the batch size of the trace */
     bool any_solver; /* ignores the solvers and toolchains of the trace */
-    /* Begins new groups after TRACE_WINDOW problems of several groups.  Otherwise, each group has
-     * all its problems, although the first problem of the next group may have been wanted before
-     * most of them: a find wants every solver's plan of a problem before the next problem. */
+    /* Begins new groups after each TRACE_WINDOW problems, so that groups follow the order in which
+     * the job wanted its plans.  Otherwise, all problems of the first group come before those of
+     * the second one.  For example, a find requests the plans of all solvers for one problem before
+     * the next problem, and each solver is a group. */
     bool in_order;
 };
 

@@ -328,8 +328,8 @@ static int fail_unknown(const struct trace_job *found, const struct trace_questi
     bool is_file = stat(job, &seen) == 0 && S_ISREG(seen.st_mode);
     return cli_fail(
         err, KILN_E_NOT_FOUND,
-        "there is no trace of a job '%.120s'%s%s; 'kilnctl trace ls' lists the jobs%s%.120s", job,
-        q->with_pulled ? "" : " that ran here", found->refused ? " that can be read" : "",
+        "there is no %strace of a job '%.120s'%s; 'kilnctl trace ls' lists the jobs%s%.120s",
+        found->refused ? "readable " : "", job, q->with_pulled ? "" : " that ran here",
         is_file ? "; for the file, write ./" : "", is_file ? job : "");
 }
 

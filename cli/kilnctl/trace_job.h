@@ -45,8 +45,8 @@ struct trace_job {
 struct trace_question {
     const char *word;   /* the name of a job or, if it contains '/', the path of one file */
     const char *ending; /* how the names of the job's files end */
-    /* Also read pulled traces.  They belong to no run of the job here: their processes ran
-     * elsewhere, by other clocks. */
+    /* Also read pulled traces.  They belong to no run of the job on this host: their processes ran
+     * on hosts with other clocks. */
     bool with_pulled;
     /* A process counts if it started at |from_us| or later and before |until_us|. If |until_us| is
      * 0, there is no upper limit. */
@@ -57,7 +57,7 @@ struct trace_question {
  * releases |ret_job| after a failure, too. */
 CLI_MUST_CHECK int trace_job_ask(const struct trace_question *question, struct trace_job *ret_job,
                                  struct kiln_error *err);
-/* Reads the traces of all processes of a job, also the pulled ones, or one file. */
+/* Reads all traces of a job, including pulled ones, or one file. */
 CLI_MUST_CHECK int trace_job_read(const char *word, struct trace_job *ret_job,
                                   struct kiln_error *err);
 void trace_job_done(struct trace_job *job);

@@ -324,8 +324,8 @@ static struct generic_sample vector_sample(uint32_t index)
     return sample_of(sample_problem(direction, type, layout > 0, channels, side), tiling, splits);
 }
 
-/* For each direction that stores a result in the caller's layout, all tilings.  For each layout,
- * one problem that packs tensors, and one that also unpacks one. */
+/* The samples that pack tensors: all tilings of the directions whose results are stored in the
+ * caller's layout, then two for each layout, of which the second one also unpacks the result. */
 static struct generic_sample packing_sample(uint32_t index, uint32_t type)
 {
     uint32_t direction = index % 2, tiling = index / 2 % GENERIC_MMA_TILINGS, is_last = 0;

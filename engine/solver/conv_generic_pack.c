@@ -27,7 +27,7 @@ struct problem generic_packed_problem(const struct problem *p)
     return packed;
 }
 
-/* What the kernel calls a tensor. */
+/* A tensor in the terms of conv_generic_pack.cl. */
 struct tensor {
     uint32_t blocks, rows, rows_packed, groups, c, c_packed;
     uint64_t pixels, spots;

@@ -19,8 +19,8 @@
 #define SAMPLES 24u
 #define TIMED_MS 500.0
 #define HOPELESS 3.0
-/* A solver is sampled only a few times if all these samples take more than SLOWER times as long as
- * the best solver.  Its exact time does not matter. */
+/* If the first samples of a solver all take more than SLOWER times as long as the best solver, find
+ * takes no more of them: the exact time of such a solver does not matter. */
 #define SLOWER 1.25
 #define TUNE_BUDGET_MS 60000
 /* The journal's name of the config of a solver that has nothing to tune. */

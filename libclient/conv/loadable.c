@@ -50,7 +50,7 @@ enum kiln_code loadable_plan_check(const struct loadable_request *request, struc
     struct kiln_plan *fresh = NULL;
     enum kiln_code rc = load_plan(request->device, *plan, &why);
     if (!is_refusal(rc))
-        return KILN_OK; /* the job learns of any other failure */
+        return KILN_OK; /* the job notices any other failure when it loads the plan */
     if (request->options->no_packages)
         return kiln_fail(err, rc, "%s", why.text);
     rc = replace_plan(request, &fresh, err);

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Plans whose kernels the device's driver loads.  A package may have kernels of a newer compiler
- * than the driver, which refuses them.  kilnd then compiles these kernels.
+ * Plans whose kernels the device's driver loads.  The compiler of a package may be newer than the
+ * driver, which then refuses the kernels.  In this case, kilnd compiles them.
  *
  * Ownership  requests borrow all their members
  * Threading  any thread; the device notes that its driver refuses packages
@@ -18,7 +18,7 @@ struct loadable_request {
     struct kiln_device *device;
     const struct kiln_problem *problem;
     const struct kiln_plan_options *options;
-    struct kiln_err *note; /* set if the call gives up packages; NULL: not needed */
+    struct kiln_err *note; /* the reason, if the call gives up packages; NULL: not needed */
 };
 
 /* Like kiln_plan_get, but loads the plan's kernels, which stay loaded for the job.  If the driver

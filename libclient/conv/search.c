@@ -363,7 +363,7 @@ static void keep_held(struct search *s, struct finalists *f)
 }
 
 /* Checks the fastest finalist.  If its result is wrong, removes it, and checks the next one.  The
- * others need no check: they do not win this round, and a copy of a result may take as long as
+ * others are not checked: they cannot win this round, and a copy of a result may take as long as
  * hundreds of launches. */
 static enum kiln_code check_leader(struct search *s, struct finalists *f, struct kiln_err *err)
 {
@@ -380,7 +380,7 @@ static enum kiln_code check_leader(struct search *s, struct finalists *f, struct
 }
 
 /* Times the finalists again, and checks the fastest one.  Removes failed trials from |f|.  After
- * |until_ns|, times none, except in the last round, whose |samples| is FINAL_SAMPLES. */
+ * |until_ns|, times only in the last round, whose |samples| is FINAL_SAMPLES. */
 static enum kiln_code time_all(struct search *s, struct finalists *f, unsigned samples,
                                uint64_t until_ns, struct kiln_err *err)
 {

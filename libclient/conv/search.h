@@ -9,8 +9,8 @@
  *
  *   try      many configs are timed briefly, and those far slower than the best are cut short
  *   halve    the fastest sixteen are timed again, then the faster half of them, for twice as long;
- *            and so on until two are left.  The fastest of each round is dropped if its result is
- *            wrong
+ *            and so on until two are left.  After each round, the fastest config is checked, and
+ *            dropped if its result is wrong
  *   refine   the neighbours of the best along each axis are tried, until none of them is better
  *
  * Ownership  a search owns its trials and their texts; the implementation of the ops owns what a

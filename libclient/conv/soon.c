@@ -351,7 +351,7 @@ static enum kiln_code watch_problem(struct soon *s, struct work *work, struct ki
         }
     }
     if (w) {
-        w->finds += !work->result->watch; /* the function is called twice for a known problem */
+        w->finds += !work->result->watch; /* a find of a known problem calls this function twice */
         mark_provisional(work->result, w);
     }
     pthread_mutex_unlock(&s->mutex);

@@ -33,7 +33,7 @@ struct soon_watch {
     /* The members below are guarded by the lock. */
     struct kiln_plan *plan; /* owned: the best plan so far */
     enum stage stage;
-    unsigned finds; /* how often the job has found the problem: once for each layer, or once */
+    unsigned finds; /* how often the job has found the problem, for example once for each layer */
 };
 
 struct soon {

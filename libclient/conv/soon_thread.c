@@ -16,7 +16,7 @@
 #define ATTEMPTS_MAX 3u
 #define RETRY_NS 1000000000ull
 /* Time limit of a tune, without rests, if the job sets none.  kiln_conv_tune's limit of 60 s would
- * be 20 minutes at the default pace, and the other problems of the network would wait meanwhile. */
+ * become 20 minutes at the default pace, for which the other problems would have to wait. */
 #define TUNE_MS 2000
 /* How often a thread whose problems are all found by other processes asks for their leases. */
 #define POSTPONED_NS 250000000ull
@@ -25,8 +25,8 @@
 
 /* ---- the next problem ---- */
 
-/* Returns a number that grows with the time that a step of the job spends on the problem.  Only
- * numbers of problems in the same stage can be compared. */
+/* Returns an estimate of the time that a step of the job spends on the problem.  Its unit depends
+ * on the stage, so only estimates of problems in the same stage can be compared. */
 static double cost_of(const struct soon_watch *w)
 {
     return w->finds * (w->stage == STAGE_FIND ? problem_flops(&w->wire) : w->found_ms);
@@ -42,8 +42,8 @@ static bool comes_before(const struct soon_watch *a, const struct soon_watch *b)
 }
 
 /* Returns the watched problem to measure next, or NULL if there is none.  A find gains more than a
- * tune, so every problem is found before the first one is tuned.  In both stages, those come first
- * on which the job spends most time. */
+ * tune, so every problem is found before the first one is tuned.  In both stages, the problems on
+ * which the job spends most time come first. */
 static struct soon_watch *choose_watch(const struct soon *s)
 {
     struct soon_watch *best = NULL;

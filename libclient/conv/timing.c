@@ -13,7 +13,7 @@
 /* Added to |hopeless_ms|.  Sending a launch to the device takes time, so the events around a single
  * launch are further apart than the kernel takes. */
 #define ALONE_MS 0.05
-/* Number of samples after which a kernel that is slower than another needs no more of them. */
+/* A kernel that is slower than |slower_ms| in each of this many first samples gets no more. */
 #define SAMPLES_OF_SLOWER 5u
 /* Tukey's fences: samples more than FENCE interquartile ranges outside the quartiles are outliers.
  * The distance is at least FENCE_MIN times the median, because with a coarse clock most samples may

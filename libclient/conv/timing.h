@@ -24,7 +24,7 @@ struct timing_source { /* the launches to time; tests supply their own */
 struct timing_limits {
     /* Maximum time of the first timed run; a slower kernel is not run again.  0: no limit. */
     double hopeless_ms;
-    /* If the fastest of the first samples takes longer, no other sample begins.  0: no limit. */
+    /* If each of the first five samples takes longer, no other sample begins.  0: no limit. */
     double slower_ms;
     /* after the samples took this much device time, no other begins */
     double limit_ms;

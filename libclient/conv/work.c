@@ -300,8 +300,8 @@ enum kiln_code work_get_plan(struct work *work, const struct kiln_plan_options *
     return loadable_plan_get(&request, &work->result->plan, err);
 }
 
-/* Returns whether kilnd answered the last request. Without kilnd, another request is of no use, and
- * may wait for a connection once more. */
+/* Returns whether kilnd answered the last request.  If not, another request would only wait for a
+ * connection once more. */
 static bool has_answer(const struct work *work)
 {
     struct multiplexer_status status;

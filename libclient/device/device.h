@@ -145,7 +145,7 @@ struct kiln_device { /* each implementation's own struct begins with a struct ki
     char pci[16];
     unsigned compute_units, clock_mhz;
     uint64_t memory_bytes;
-    /* The driver refused kernels of a package, and loaded those that kilnd compiled instead. */
+    /* whether the driver refused kernels of a package, but loaded those that kilnd compiled */
     atomic_bool refuses_packages;
 };
 

@@ -37,7 +37,7 @@ struct call {
     bool has_bias_sizes, transposed, is_backward;
     int64_t groups;
     struct mask mask;
-    size_t mask_count; /* of elements that were given; PyTorch rejects another number than three */
+    size_t mask_count; /* number of the mask's elements; PyTorch rejects any number but three */
     uint32_t flags;    /* kiln_torch_flags() */
     bool has_key;
     void *stream;

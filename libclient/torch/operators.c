@@ -305,8 +305,8 @@ static bool compute_gradients(struct call *call, struct kiln_torch_choice *const
     return true;
 }
 
-/* A call in inference mode comes here before PyTorch has looked at its mask.  Throws what PyTorch
- * would. */
+/* Throws PyTorch's exception for a mask that does not have three elements.  In inference mode,
+ * PyTorch calls this operator before it has checked the mask. */
 static void check_mask(const struct call *call)
 {
     char message[128];

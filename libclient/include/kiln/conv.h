@@ -128,8 +128,8 @@ struct kiln_conv_result;
  * solver applies, or if the reference solver cannot be run; KILN_E_NOT_FOUND if the program has no
  * built-in kernels for the problem; KILN_E_GPU_FAULT if the device is lost.  If nothing can be
  * compiled, but generic kernels for the problem are stored, the plan's source is KILN_PLAN_GENERIC,
- * nothing is measured, and kiln_conv_result_recorded() says why.  The device has loaded the plan:
- * if its driver refused kernels of a package, kilnd has compiled them. */
+ * nothing is measured, and kiln_conv_result_recorded() says why.  The device's driver accepts the
+ * plan's kernels: if it refused kernels of a package, kilnd has compiled others. */
 int kiln_conv_find(struct kiln_client *client, const struct kiln_problem *problem,
                    const struct kiln_conv_options *options, struct kiln_conv_result **ret_result,
                    struct kiln_error *err);
@@ -168,7 +168,7 @@ struct kiln_plan *kiln_conv_result_plan(const struct kiln_conv_result *result);
  * own: first every solver of each problem, then the perf configs of each problem (kiln_conv_tune,
  * within |budget_ms|, or 2 s if it is 0).  The thread allocates its own tensors, so |x|, |w|, |y|,
  * |stream| and |reported| are not used.  It works for KILN_SOON_BUDGET milliseconds (default 50) of
- * each second. With 0, nothing is measured.  A plan is replaced only by one that was correct, and
+ * each second.  With 0, nothing is measured.  A plan is replaced only by one that was correct, and
  * faster in the same measurement, or by the recorded times if another process of the user measured
  * it.  The thread learns of such records by a counter in memory that it shares with kilnd, not by
  * requests.

@@ -60,8 +60,8 @@ struct kiln_plan_options {
      * these.  Generic kernels take their sizes as arguments, so they need no compilation, but they
      * are slower.  Ignored with |solver|, and by a kilnd of an older release. */
     int generic;
-    /* 1: use no kernels of packages that another compiler than kilnd's may have built.  For a
-     * driver that refuses such kernels.  A kilnd of an older release uses them all the same. */
+    /* 1: use no kernels of packages that another compiler than kilnd's may have built, because the
+     * GPU's driver refuses them.  A kilnd of an older release uses them all the same. */
     int no_packages;
 };
 

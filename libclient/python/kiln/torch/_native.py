@@ -15,8 +15,8 @@ from .._library import load_beside
 NAME = "libkiln-torch.so.0"
 VARIABLE = "KILN_TORCH_OPERATOR"
 # The operators call C++ functions of PyTorch. Their names contain the types of their parameters,
-# but not how these types are stored, and a mistake ends the process. So a version is used without
-# being asked for only after it was tested at this dispatch key.
+# but not how these types are stored, and a mistake ends the process. So the C operators are the
+# default only for versions that were tested with the dispatch key.
 TESTED = {"CPU": ("2.14",), "CUDA": ("2.11",)}
 DIMENSIONS_MAX = 5
 # Two dispatch keys of devices that do not exist. A call that the C operators do not run is sent to

@@ -415,8 +415,8 @@ def _without_native(error: Exception) -> str:
 
 
 def _unseen(operator: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns an operator whose own calls of PyTorch do not reach __torch_function__ of the job's
-    classes and modes, as those of an operator in C++ do not."""
+    """Returns an operator that hides its own calls of PyTorch from __torch_function__ of the job's
+    classes and modes. PyTorch's operators in C++ hide theirs, too."""
     def run(*arguments: Any) -> Any:
         with torch._C.DisableTorchFunction():
             return operator(*arguments)

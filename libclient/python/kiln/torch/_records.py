@@ -112,7 +112,7 @@ class Records:
         try:
             with open(self._open(os.O_RDONLY), "rb") as file:
                 lines = file.read(READ_MAX).split(b"\n")
-        except OSError:  # there is no file yet
+        except OSError:  # there is no file yet, or other users may write it
             return known
         for line in lines:
             try:
