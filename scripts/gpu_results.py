@@ -19,9 +19,9 @@ Usage: scripts/gpu_results.py verified FILE         every problem's result was c
                                                     measured (nor compiled) for it
        scripts/gpu_results.py shared DIRECTORY      the journals say that few configs were run by
                                                     more than one process
-       scripts/gpu_results.py begun COLD WARM       results of job_steps: COLD's first step ended
-                                                    within FIRST_MAX times that of WARM, and the
-                                                    compiles
+       scripts/gpu_results.py begun COLD WARM       results of job_steps: COLD's first step took at
+                                                    most FIRST_MAX times as long as WARM's, plus the
+                                                    time of its compiles
        scripts/gpu_results.py ended TUNED JOB       results of job_steps: the last plans of JOB take
                                                     at most SLOWER_MAX times the time of TUNED's
        scripts/gpu_results.py lost JOB              a result of job_steps: the steps took at most
@@ -49,7 +49,7 @@ BAD = ("WRONG", "NOT_COMPILED", "NOT_RUN")
 # kernels or another perf config.
 RATIO_MIN, RATIO_MAX = 0.9, 1.1
 SLOWER_MAX = 1.03  # of a plan that was improved beside a job, compared with a tuned one
-FIRST_MAX = 1.3  # of a first step on a cold host, compared with a warm one, besides compiling
+FIRST_MAX = 1.3  # of a first step on a cold host without compiles, compared with a warm one
 LOST_MAX = 1.05  # of steps beside which a thread measures, compared with the same steps alone
 WAITED_MAX = 0.0005  # seconds: 0 ms, when rounded
 REPEATED_MAX = 0.1  # part of the runs of configs that another process had done before

@@ -114,7 +114,7 @@ remove_old() {
         done
 }
 
-# Logs for which problems MIOpen searched. $said is the output of 'miopen harvest'.
+# Logs for which problems MIOpen searched, according to $said, the output of 'miopen harvest'.
 log_searches() {
     searched=$(printf '%s\n' "$said" | awk '
         /^MIOpen searched for / { found = 1; printf "%s", $0; next }

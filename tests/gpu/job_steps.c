@@ -3,10 +3,10 @@
  * job_steps runs all problems of a network as one step of a job, again and again, with plans by
  * KILN_FIND_SOON.  Prints one JSON object. --help lists the options.
  *
- * Between two steps, it takes better plans, as a job does.  It notes which plan ran how often.
+ * Between two steps, it takes better plans, as a job does.  It counts the launches of each plan.
  * After the last step, it closes the client, which ends the thread that measures.  Then it times
- * each plan alone, and a step with the last plans.  So it knows how long the same steps would have
- * taken without the thread.  Uses only libkiln's public headers.
+ * each plan alone, and a step with the last plans.  From these times, it estimates how long the
+ * same steps would have taken without the thread.  Uses only libkiln's public headers.
  */
 #include "tests/gpu/network.h"
 #include "tests/gpu/started.h"
@@ -68,8 +68,9 @@ static const char usage[] = "Usage: job_steps [OPTION]... FILE\n"
                             "again, with plans by KILN_FIND_SOON.\n"
                             "  --device NAME   cuda:0, hip:0, opencl:0, ... (auto)\n"
                             "  --seconds S     how long to repeat the step (0: only once)\n"
-                            "  --settle S      how long to warm up, and as long again to time, "
-                            "the step with the last plans (1)\n";
+                            "  --settle S      how long to repeat the step with the last plans as "
+                            "a warm-up, and then as\n"
+                            "                  long again to time it (1)\n";
 
 /* ---- options ---- */
 
@@ -336,8 +337,8 @@ static double device_ms(const struct job *job)
 }
 
 /* Returns how long the steps would have taken without the thread.  A launch in a step takes longer
- * than one among launches of the same plan, because the caches contain other data.  The factor is
- * that of the last plans. */
+ * than one among launches of the same plan, because the caches contain other data.  The last plans
+ * show by what factor. */
 static double undisturbed_s(const struct job *job)
 {
     double ms = 0;

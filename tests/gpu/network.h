@@ -22,7 +22,7 @@ struct network {
 
 /* Reads the problems of the file |name|, of all directions.  Ends the process if it cannot. */
 void network_read(struct network *network, const char *name);
-/* Allocates the tensors of all problems.  Otherwise network_launch allocates them. */
+/* Allocates the tensors of all problems, which otherwise the launches do. */
 void network_allocate(struct network *network);
 void network_launch(struct network *network, unsigned index, struct kiln_run *run,
                     uint64_t workspace);

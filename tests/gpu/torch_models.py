@@ -7,14 +7,14 @@ Usage: tests/gpu/torch_models.py [OPTION]...
 Each network for classification, segmentation and video computes its output and all gradients in
 fp32, once without kiln and several times with kiln, in one process. Each result must have the
 strides that it has without kiln, and differ by at most 0.001 of its norm. kiln runs every
-convolution that it can do, also those at which it is slower. KILN_SOCKET names a kilnd,
+convolution that it supports, also those at which it is slower. KILN_SOCKET names a kilnd,
 KILN_LIBRARY_PATH libkiln, and XDG_CACHE_HOME an empty directory. Without a GPU, the networks run on
-the CPU, and a fake accelerator (tests/python/test_torch.py) stands for kilnd and kiln's kernels;
-KILN_BUILD names the build directory then.
+the CPU, and a fake accelerator (tests/python/test_torch.py) stands in for kilnd and kiln's kernels.
+KILN_BUILD then names the build directory.
 
   --match REGEX  only networks whose name matches
-  --size N       height and width of the images (64), of which a video has 4; a network that needs
-                 others is skipped
+  --size N       height and width of the images (64), of which a video has 4; a network that fails
+                 with such images without kiln is skipped
   --seconds S    begins no network after S seconds (3600)
 
 Exit status: 0 all networks agree; 1 one does not; 77 no PyTorch or no torchvision.

@@ -14,8 +14,7 @@ directory then.
   --rounds N     with kiln (3): in the first one, plans are requested, in the second one, results
                  are compared
   --match REGEX  runs only tests whose name matches
-  --part I/N     runs only every Nth test, beginning with the Ith, so that N processes can share the
-                 tests
+  --part I/N     runs only every Nth test, from the Ith on, so that N processes can share the tests
 
 Exit status: 0 every test that passed without kiln passed in each round; 1 a test did not; 77 there
 is no PyTorch, or a module that FILE needs is missing, such as expecttest.

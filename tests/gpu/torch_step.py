@@ -26,8 +26,8 @@ stochastic depth then drops other parts.
   --first-only     measures only the first steps with kiln, with the choices of an earlier run
   --prepare        calls prepare() before the first step with kiln, and prints the time until the
                    plans are there
-  --curves N       compares only the losses of N steps: with kiln, without, without once more, and
-                   without and with two other initial weights. Each step has other images, and their
+  --curves N       compares only the losses of N steps: with kiln, twice without kiln, and without
+                   kiln from two other sets of initial weights. Each step has other images, whose
                    labels can be learnt
   --seconds S      begins no new row after S seconds (600)
   --limit R        a row fails if a step with kiln takes more than R times as long as without

@@ -482,7 +482,7 @@ struct generic_target {
     uint32_t type;
 };
 
-/* What ConvGeneric on matrix cores does with the tensors. */
+/* How ConvGeneric on matrix cores finds the tensors; it packs those that are not in place. */
 enum generic_tensors { IN_PLACE, CHANNELS_FIRST, ODD_CHANNELS, GENERIC_TENSORS };
 
 static bool has_chunks(const struct problem *p)
@@ -545,7 +545,7 @@ static void expect_generic_right_everywhere(struct fixture *f)
 
 /* Compiling takes most of the time. So without arguments, the test only has two trials, of what
  * differs most from the specialized kernels: residue classes, and pixels along a split sum. Both
- * pack tensors. */
+ * trials pack tensors. */
 TEST(device, generic_products_match_the_reference)
 {
     static const struct generic_target mfma = { "gfx90a", TYPE_FLOAT16 };

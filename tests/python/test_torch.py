@@ -228,8 +228,7 @@ def step(run, x, w, bias=None):
 
 
 def learn(fake, run, *tensors):
-    """Runs the three calls after which kiln has chosen all operators. Returns what the last ones
-    return."""
+    """Runs two steps, in which kiln makes all choices. Returns the results of the second one."""
     step(run, *tensors)
     assert fake.answer() > 0
     return step(run, *tensors)
@@ -613,7 +612,7 @@ def test_a_pytorch_without_the_functions_uses_pythons_operators(fake, monkeypatc
 
 
 class Watched(torch.Tensor):
-    """A tensor that notes the functions of PyTorch that it is given to."""
+    """A tensor that records the functions of PyTorch that are called with it."""
 
     seen = []
 

@@ -56,7 +56,7 @@ def test_tf32_is_allowed_for_fp32_only():
     assert not problem(tensors, geometry(), kind="torch.bfloat16", tf32=True).allow_tf32
 
 
-def test_groups_of_few_channels_do_without_tf32():
+def test_groups_of_few_channels_do_not_use_tf32():
     def allowed(channels, groups):
         tensors = Tensors(x=(1, channels, 8, 8), w=(12, channels // groups, 1, 1), y=(1, 12, 8, 8))
         return problem(tensors, geometry(groups=groups), kind="torch.float32", tf32=True).allow_tf32
@@ -273,7 +273,7 @@ def test_a_large_file_of_records_is_begun_anew(tmp_path, monkeypatch):
     assert known.get("a") is None and known.get("b") == RECORD
 
 
-def test_of_a_file_that_is_too_large_only_the_beginning_is_read(tmp_path, monkeypatch):
+def test_only_the_beginning_of_a_too_large_file_is_read(tmp_path, monkeypatch):
     path = str(tmp_path / "records")
     for key in "ab":
         _records.Records(path).put(key, RECORD)

@@ -242,7 +242,7 @@ TEST_F(kilnctl_trace_prefetch, plans_are_requested_in_the_order_of_first_use)
     assert_says(f->run.printed, "\"left\":0");
 }
 
-/* A find wants the plans of all solvers for one layer before those for the next layer. */
+/* A find requests the plans of all solvers for one layer before those for the next layer. */
 TEST_F(kilnctl_trace_prefetch, a_budget_is_spent_on_all_solvers_of_the_first_layers)
 {
     static const char *const solvers[] = { "Gemm", "Naive", "Winograd" };

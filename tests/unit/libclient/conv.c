@@ -310,7 +310,7 @@ int __wrap_kiln_plan_get(struct kiln_client *client, const struct kiln_problem *
     return __real_kiln_plan_get(client, problem, options, ret_plan, err);
 }
 
-/* Each request may wait for kilnd. */
+/* Without kilnd, each request may wait for a connection. */
 TEST_F(conv, a_find_without_a_daemon_asks_once)
 {
     fake_daemon_kill(&f->daemon);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The driver refuses kernels of packages: for example, cubins of a newer CUDA than the driver's. */
+/* The driver refuses kernels of packages, for example cubins of a newer CUDA release. */
 #include "tests/support/test.h"
 #include "tests/support/wait.h"
 #include "tests/unit/libclient/conv_fixture.h"
@@ -55,7 +55,7 @@ TEST_F(packages, a_find_that_measures_nothing_returns_what_kilnd_compiles)
     assert_says(f->err.text, "packages");
 }
 
-TEST_F(packages, a_job_gets_what_kilnd_compiles_at_once)
+TEST_F(packages, a_job_gets_at_once_what_kilnd_compiles)
 {
     f->options.mode = KILN_FIND_SOON;
     must(conv_find(f), f->err);
@@ -91,7 +91,7 @@ static bool is_better(void *context)
     return kiln_conv_generation(f->client) != kiln_conv_result_generation(f->result);
 }
 
-/* The generic kernels are of another package than the specialized ones. */
+/* The driver loads the package of generic kernels, but not that of the specialized ones. */
 TEST_F(packages, a_generic_plan_is_replaced_by_what_kilnd_compiles)
 {
     static const struct conv_solver generic = { .name = "ConvGeneric", .kernel = "right 9" };
@@ -143,7 +143,7 @@ TEST_F(packages, without_a_compiler_the_job_learns_both_reasons)
     assert_says(f->err.text, "refused");
 }
 
-/* kilnd's compiler, too, is newer than the driver. Then packages of older compilers may do. */
+/* The driver is older than kilnd's compiler, too. Packages of older compilers may still load. */
 TEST_F(packages, packages_are_not_given_up_if_compiled_kernels_are_refused_too)
 {
     CONV_USE(f, refused);

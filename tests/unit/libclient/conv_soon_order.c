@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the thread of KILN_FIND_SOON measures first, and for what it rests. */
+/* What the thread of KILN_FIND_SOON measures first, and after what it rests. */
 #include "common/base/clock.h"
 #include "libclient/conv/operands.h"
 #include "libclient/conv/pace.h"
@@ -93,7 +93,7 @@ static bool is_tuned(void *context)
     return refreshed.is_tuned;
 }
 
-/* For a large tensor, the host needs as long as the device for hundreds of launches. */
+/* To fill a large tensor takes the host as long as hundreds of launches take the device. */
 TEST_F(soon_order, the_thread_does_not_rest_for_work_of_the_host)
 {
     rests = 0;
@@ -147,7 +147,7 @@ TEST_F(soon_order, a_problem_counts_as_often_as_the_job_finds_it)
     assert_begun((const unsigned[]){ 1, 2, 3, 2, 1, 3 }, 6);
 }
 
-/* Otherwise, a large network's other problems would wait for hours. */
+/* Otherwise, the other problems of a large network would wait for hours. */
 TEST_F(soon_order, a_tune_beside_a_job_is_short_unless_the_job_says_otherwise)
 {
     must(conv_find(f), f->err);

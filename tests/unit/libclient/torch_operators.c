@@ -453,7 +453,7 @@ TEST_F(torch_operators, an_exception_leaves_no_handle_behind)
     run_and_throw(run_forward, &call);
 }
 
-TEST_F(torch_operators, a_mask_of_another_number_than_three_is_pytorchs_error)
+TEST_F(torch_operators, a_mask_without_three_elements_is_an_error_as_in_pytorch)
 {
     for (size_t count = 2; count <= 4; count += 2) {
         struct fake_call call = { .mask = { true, true, false }, .mask_count = count };

@@ -58,8 +58,8 @@ static void take_problem(struct fixture *f, const struct problem *p, uint32_t wa
     f->problem.x_layout = f->problem.w_layout = f->problem.y_layout = way / 9;
 }
 
-/* Returns the program of the product: not the one that packs its operands, nor those that add up or
- * unpack its result. */
+/* Returns the program of the product, not those that pack its operands, or add up or unpack its
+ * result. */
 static const struct solution_program *product_of(struct fixture *f)
 {
     for (uint32_t i = 0; i < f->solution.kernel_count; i++) {
