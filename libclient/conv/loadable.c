@@ -22,7 +22,9 @@ static bool is_refusal(enum kiln_code code)
     return code == KILN_CORRUPT || code == KILN_UNSUPPORTED;
 }
 
-/* Gets the plan without kernels of packages, and loads it. */
+/* Gets the plan without kernels of packages, and loads it.  Requests no generic plan: its kernels
+ * are of packages, and a kilnd of an older release, which ignores |no_packages|, would send them
+ * again. */
 static enum kiln_code replace_plan(const struct loadable_request *request,
                                    struct kiln_plan **ret_plan, struct kiln_err *err)
 {
@@ -30,6 +32,7 @@ static enum kiln_code replace_plan(const struct loadable_request *request,
     struct kiln_plan *plan = NULL;
     struct kiln_plan_options options = *request->options;
     options.no_packages = 1;
+    options.generic = 0;
     enum kiln_code rc =
         error_take(kiln_plan_get(request->client, request->problem, &options, &plan, &e), &e, err);
     if (!rc)
@@ -49,9 +52,9 @@ enum kiln_code loadable_plan_check(const struct loadable_request *request, struc
     struct kiln_err why = KILN_ERR_INIT;
     struct kiln_plan *fresh = NULL;
     enum kiln_code rc = load_plan(request->device, *plan, &why);
-    if (!is_refusal(rc))
-        return KILN_OK; /* the job notices any other failure when it loads the plan */
-    if (request->options->no_packages)
+    if (!rc)
+        return KILN_OK;
+    if (!is_refusal(rc) || request->options->no_packages)
         return kiln_fail(err, rc, "%s", why.text);
     rc = replace_plan(request, &fresh, err);
     if (rc)

@@ -23,7 +23,8 @@ struct loadable_request {
 
 /* Like kiln_plan_get, but loads the plan's kernels, which stay loaded for the job.  If the driver
  * refuses them, requests the plan without kernels of packages.  If it loads this plan, requests for
- * the device use no packages from then on. */
+ * the device use no packages from then on.  Fails if the kernels cannot be loaded for another
+ * reason, such as a lack of memory. */
 KILN_MUST_CHECK enum kiln_code loadable_plan_get(const struct loadable_request *request,
                                                  struct kiln_plan **ret_plan, struct kiln_err *err);
 /* The same for a plan that was requested already.  Replaces |plan| if need be; does not change it

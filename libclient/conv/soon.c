@@ -287,7 +287,7 @@ static enum kiln_code ask_plan(struct work *work, bool by_heuristic, bool will_i
 {
     struct kiln_plan_options options = work_plan_options(work, work->options.solver, NULL);
     options.nearest = 1;
-    options.generic = will_improve;
+    options.generic = will_improve && !options.no_packages;
     options.heuristic |= by_heuristic;
     return work_get_plan(work, &options, err);
 }

@@ -315,7 +315,7 @@ bool work_get_generic(struct work *work, enum kiln_code why)
     struct kiln_plan_options options = work_plan_options(work, work->options.solver, NULL);
     struct kiln_plan **plan = &work->result->plan;
     options.generic = 1;
-    if (!lacks_compiler(why) || !has_answer(work) || work->options.solver ||
+    if (!lacks_compiler(why) || !has_answer(work) || work->options.solver || options.no_packages ||
         work_get_plan(work, &options, &ignored))
         return false;
     bool is_generic = kiln_plan_source(*plan) == KILN_PLAN_GENERIC;

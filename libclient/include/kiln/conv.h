@@ -126,10 +126,11 @@ struct kiln_conv_result;
 /* Finds the fastest solver.  Times each solver with its best known perf config.  Returns KILN_E_OK
  * even if some solvers failed, or if nothing could be recorded.  Returns KILN_E_UNSUPPORTED if no
  * solver applies, or if the reference solver cannot be run; KILN_E_NOT_FOUND if the program has no
- * built-in kernels for the problem; KILN_E_GPU_FAULT if the device is lost.  If nothing can be
- * compiled, but generic kernels for the problem are stored, the plan's source is KILN_PLAN_GENERIC,
- * nothing is measured, and kiln_conv_result_recorded() says why.  The device's driver accepts the
- * plan's kernels: if it refused kernels of a package, kilnd has compiled others. */
+ * built-in kernels for the problem; KILN_E_GPU_FAULT if the device is lost; KILN_E_NO_MEMORY if the
+ * device has no memory for the plan's kernels.  If nothing can be compiled, but generic kernels for
+ * the problem are stored, the plan's source is KILN_PLAN_GENERIC, nothing is measured, and
+ * kiln_conv_result_recorded() says why.  The device has loaded the plan: if its driver refused
+ * kernels of a package, kilnd has compiled them. */
 int kiln_conv_find(struct kiln_client *client, const struct kiln_problem *problem,
                    const struct kiln_conv_options *options, struct kiln_conv_result **ret_result,
                    struct kiln_error *err);

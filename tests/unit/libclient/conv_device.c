@@ -168,6 +168,10 @@ static enum kiln_code find(struct kiln_device *device, void *module,
 {
     if (strncmp(entry->name, "damaged", 7) == 0)
         return kiln_fail(err, KILN_CORRUPT, "there is no code of that name");
+    if (strncmp(entry->name, "large", 5) == 0) {
+        made_of(device)->large_kernels++;
+        return kiln_fail(err, KILN_NO_MEMORY, "the code does not fit into memory");
+    }
     struct function *f = calloc(1, sizeof(*f));
     (void)module;
     assert_non_null(f);

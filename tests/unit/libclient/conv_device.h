@@ -9,6 +9,7 @@
  *   "lazy 0.001"  writes nothing
  *   "broken 1"    cannot be launched
  *   "damaged 1"   cannot be loaded
+ *   "large 1"     does not fit into memory
  *   "fatal 1"     fails, and so does every later call of the device */
 #include "libclient/device/device.h"
 
@@ -17,7 +18,8 @@ struct made_device {
     double now_ms;
     /* number of launches so far; numbers of memory objects and of functions that exist */
     unsigned launches, memories;
-    atomic_uint functions; /* the job and its thread load kernels at the same time */
+    atomic_uint functions;     /* the job and its thread load kernels at the same time */
+    atomic_uint large_kernels; /* number of attempts to load a kernel that does not fit */
     bool is_lost;
     const void *busy_stream;  /* the stream whose pending work still writes to memory */
     bool was_own_stream_used; /* whether memory was copied on the device's own stream */

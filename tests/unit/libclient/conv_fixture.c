@@ -142,7 +142,7 @@ static void answer_plan(struct conv_fixture *f, const struct fake_request *rq)
     const struct message_plan asked = message_plan_read(&r);
     const struct conv_solver *s =
         asked.solver.size ? find_solver(f, asked.solver) : atomic_load(&f->solvers);
-    bool may_be_packaged = !(asked.flags & PLAN_NO_PACKAGES);
+    bool may_be_packaged = f->is_older || !(asked.flags & PLAN_NO_PACKAGES);
     bool may_be_generic = may_be_packaged && asked.flags & PLAN_GENERIC;
     char config[32];
     f->plans++;

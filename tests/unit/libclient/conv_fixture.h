@@ -46,6 +46,7 @@ struct conv_fixture {
     unsigned solver_count;
     const struct conv_solver *generic;  /* solver of plans that may be generic; NULL: none */
     const struct conv_solver *packaged; /* the solvers with the kernels of packages; NULL: none */
+    bool is_older;                      /* kilnd knows PLAN_GENERIC, but not PLAN_NO_PACKAGES */
     unsigned space; /* number of configs of a tunable solver; CONV_SPACE unless the test sets it */
     const char *wrong_config, *fatal_config, *uncompiled_config;
     const char *busy;          /* solver or config for which kilnd answers BUSY */

@@ -143,6 +143,58 @@ TEST_F(packages, without_a_compiler_the_job_learns_both_reasons)
     assert_says(f->err.text, "refused");
 }
 
+/* A kilnd that does not know the flag would send the refused generic kernels again. */
+TEST_F(packages, an_older_kilnd_is_not_asked_for_generic_kernels_again)
+{
+    f->options.mode = KILN_FIND_SOON;
+    f->packaged = NULL;
+    f->generic = &refused_generic;
+    f->is_older = true;
+    must(conv_find(f), f->err);
+    assert_string_equal(solver_in(f), "ConvGood");
+    f->problem.n++;
+    must(conv_find(f), f->err);
+    assert_string_equal(solver_in(f), "ConvGood");
+    assert_int_equal(f->generic_plans, 1);
+}
+
+/* Only the device's memory lacks. */
+TEST_F(packages, packages_are_not_given_up_if_loading_fails_for_another_reason)
+{
+    static const struct conv_solver large[] = { { .name = "ConvGood", .kernel = "large 1" } };
+    CONV_USE(f, large);
+    f->packaged = NULL;
+    f->options.mode = KILN_FIND_SOON;
+    assert_int_equal(conv_find(f), KILN_E_NO_MEMORY);
+    assert_int_equal(f->plans, 1);
+    assert_false(atomic_load(&f->device->base.refuses_packages));
+}
+
+/* The job's plan works.  It must not be exchanged for one that cannot be loaded now. */
+TEST_F(packages, a_plan_that_does_not_fit_into_memory_is_not_published)
+{
+    static const struct conv_solver first[] = {
+        { .name = "ConvDirectNaive", .kernel = "right 2" },
+        { .name = "ConvGood", .kernel = "large 1" },
+    };
+    static const struct conv_solver found[] = {
+        { .name = "ConvGood", .kernel = "large 1", .find_ms = 1 },
+        { .name = "ConvDirectNaive", .kernel = "right 2", .find_ms = 2 },
+    };
+    CONV_USE(f, first);
+    f->packaged = NULL;
+    f->options.mode = KILN_FIND_SOON;
+    conv_offer_counter(f, 1);
+    must(conv_find(f), f->err);
+    WAIT_FOR(f->watches_asked > 0);
+    CONV_SWITCH(f, found);
+    ++*f->counter;
+    WAIT_FOR(f->device->large_kernels > 0);
+    ++*f->counter;
+    WAIT_FOR(f->device->large_kernels > 1); /* the thread has compared the records twice */
+    assert_false(is_better(f));
+}
+
 /* The driver is older than kilnd's compiler, too. Packages of older compilers may still load. */
 TEST_F(packages, packages_are_not_given_up_if_compiled_kernels_are_refused_too)
 {
