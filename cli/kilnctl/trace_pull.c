@@ -64,6 +64,7 @@ static int write_trace(struct pulling *p, const struct fleet_claim *claim, struc
     const struct new_file file = {
         .path = pulled, .mode = 0600, .from = -1, .data = text.data, .size = text.size
     };
+    trace_files_make_space(p->directory, TRACE_PULLED_ENDING);
     int rc = new_file_write(&file, err);
     p->written += !rc;
     return rc;

@@ -69,14 +69,15 @@ static bool find_oldest(const char *directory, const char *ending, char ret_olde
     return count >= TRACE_FILES_MAX;
 }
 
-/* Traces and prefetches have separate limits, so that the processes of a large job do not remove
- * the prefetches that --report needs.  Other processes may remove the same file at the same time,
- * so this function looks again after each removal. */
-static void remove_oldest(const char *directory, int directory_fd, const char *ending)
+/* Each ending has its own limit, so that the processes of a large job do not remove the prefetches
+ * that --report needs.  Other processes may remove the same file at the same time, so this function
+ * looks again after each removal. */
+void trace_files_make_space(const char *directory, const char *ending)
 {
     char oldest[NAME_SIZE];
+    KILN_AUTO(fd) int fd = open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     for (unsigned i = 0; i < TRACE_FILES_MAX && find_oldest(directory, ending, oldest); i++)
-        if (unlinkat(directory_fd, oldest, 0) != 0 && errno != ENOENT)
+        if (unlinkat(fd, oldest, 0) != 0 && errno != ENOENT)
             return;
 }
 
@@ -137,7 +138,7 @@ enum kiln_code trace_file_create(const char *job, const char *ending,
     KILN_AUTO(fd) int directory_fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (directory_fd < 0)
         return kiln_fail_errno(err, errno, "cannot open the directory '%s'", path);
-    remove_oldest(path, directory_fd, ending);
+    trace_files_make_space(path, ending);
     file.fd = open_new(directory_fd, ending, process, name);
     if (file.fd < 0)
         return kiln_fail_errno(err, errno, "cannot create a trace in '%s'", path);

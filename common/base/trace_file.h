@@ -38,6 +38,9 @@ bool trace_job_name(const char *given, char ret_name[TRACE_JOB_MAX]);
 KILN_MUST_CHECK enum kiln_code trace_directory(const char *job, char path[PATH_TEXT_MAX],
                                                struct kiln_err *err);
 
+/* Removes the oldest files of a job's directory with |ending| if there is no space for another one
+ * with this ending (TRACE_FILES_MAX). */
+void trace_files_make_space(const char *directory, const char *ending);
 /* Creates the directory of |job| and a new file in it, with |process| as its second line.  Other
  * users cannot read either of them. */
 KILN_MUST_CHECK enum kiln_code trace_file_create(const char *job, const char *ending,

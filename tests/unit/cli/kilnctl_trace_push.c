@@ -166,6 +166,22 @@ TEST_F(trace_push, pulled_traces_are_not_pushed)
     "kiln-trace 1\nprocess 1764287000000000 node8 42 libkiln 1\n" \
     "plan 5000 2000 hot gfx90a - - - conv -n 1 -c 8 -k 8 -F 1\n"
 
+TEST_F(trace_push, a_pull_keeps_no_more_traces_than_a_job_writes)
+{
+    push_as_alice(f);
+    compact(f);
+    become(f, "bob");
+    for (unsigned i = 0; i < TRACE_FILES_MAX; i++) {
+        char name[64];
+        snprintf(name, sizeof(name), "%u-node6-1.pulled", 1764287000 + i);
+        write_trace(f, "net", name, TRACE);
+    }
+    must(pull(f, "net"), f->run.err);
+    expect_file(f, "net", "1764287000-node6-1.pulled", false);
+    expect_file(f, "net", "1764287001-node6-1.pulled", true);
+    expect_file(f, "net", PULLED, true);
+}
+
 /* The clock of node7, whose trace is pulled, is ahead of this host's. */
 TEST_F(trace_push, pulled_traces_belong_to_no_run)
 {
