@@ -24,7 +24,7 @@ static uint64_t hash_problem(const struct kiln_problem *problem)
     return hash ^ hash >> 29;
 }
 
-static bool has_problem(const struct problem_set *set, const struct kiln_problem *problem)
+bool problem_set_has(const struct problem_set *set, const struct kiln_problem *problem)
 {
     HASH_EACH (&set->known, hash_problem(problem), const struct known_problem, link, k)
         if (memcmp(numbers_of(&set->problems[k->index]), numbers_of(problem), NUMBERS_SIZE) == 0)
@@ -49,7 +49,7 @@ static bool grow_set(struct problem_set *set)
 int problem_set_add(struct problem_set *set, const struct kiln_problem *problem, unsigned line,
                     struct kiln_error *err)
 {
-    if (has_problem(set, problem)) {
+    if (problem_set_has(set, problem)) {
         set->repeats++;
         return KILN_E_OK;
     }

@@ -28,6 +28,7 @@ struct problem_set {
     struct hash_table known;
 };
 
+bool problem_set_has(const struct problem_set *set, const struct kiln_problem *problem);
 CLI_MUST_CHECK int problem_set_add(struct problem_set *set, const struct kiln_problem *problem,
                                    unsigned line, struct kiln_error *err);
 void problem_set_done(struct problem_set *set);

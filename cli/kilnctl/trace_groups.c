@@ -31,17 +31,33 @@ static void choose_words(const struct trace_line *line, const struct trace_chang
         copy_word(ret_words->toolchain, line->toolchain);
 }
 
+static bool has_words(const struct trace_group *group, const struct trace_group *words)
+{
+    return strcmp(group->target, words->target) == 0 &&
+           strcmp(group->database_id, words->database_id) == 0 &&
+           strcmp(group->toolchain, words->toolchain) == 0 &&
+           strcmp(group->solver, words->solver) == 0;
+}
+
 static struct trace_group *find_group(const struct trace_groups *groups,
                                       const struct trace_group *words)
 {
-    for (size_t i = groups->window; i < groups->count; i++) {
-        struct trace_group *g = groups->list[i];
-        if (strcmp(g->target, words->target) == 0 &&
-            strcmp(g->database_id, words->database_id) == 0 &&
-            strcmp(g->toolchain, words->toolchain) == 0 && strcmp(g->solver, words->solver) == 0)
-            return g;
-    }
+    for (size_t i = groups->window; i < groups->count; i++)
+        if (has_words(groups->list[i], words))
+            return groups->list[i];
     return NULL;
+}
+
+/* Returns whether a group of an earlier window has the problem.  With another target or batch size,
+ * requests of the trace may become equal. */
+static bool is_repeated(const struct trace_groups *groups, const struct trace_group *words,
+                        const struct kiln_problem *problem)
+{
+    for (size_t i = 0; i < groups->window; i++)
+        if (has_words(groups->list[i], words) &&
+            problem_set_has(&groups->list[i]->problems, problem))
+            return true;
+    return false;
 }
 
 static struct trace_group *add_group(struct trace_groups *groups, const struct trace_group *words)
@@ -95,6 +111,8 @@ static int add_plan(struct trace_groups *groups, const struct trace_line *line,
         return KILN_E_OK;
     }
     choose_words(line, change, &words);
+    if (is_repeated(groups, &words, &problem))
+        return KILN_E_OK;
     if (change->in_order)
         begin_window(groups);
     struct trace_group *group = find_group(groups, &words);

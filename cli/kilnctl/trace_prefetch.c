@@ -314,9 +314,7 @@ static int run_prefetch(const struct invocation *invocation, struct kiln_error *
     const struct trace_change change = { .target = o->target,
                                          .database_id = o->database_id,
                                          .batch = (uint32_t)o->batch.value,
-                                         /* With another batch size, problems may become equal,
-                                          * which is noticed only within a group. */
-                                         .in_order = !o->batch.given };
+                                         .in_order = true };
     __attribute__((cleanup(work_done))) struct work w = { .invocation = invocation,
                                                           .o = o,
                                                           .record = { .fd = -1 } };

@@ -276,6 +276,21 @@ TEST_F(kilnctl_trace_prefetch, another_target_gets_neither_the_id_nor_the_compil
     assert_string_equal(fake.asked[1].database_id, "gfx942130");
 }
 
+/* The second half of the trace is the first half on another GPU. */
+TEST_F(kilnctl_trace_prefetch, another_target_makes_repeated_problems_one)
+{
+    char text[50000] = HEAD("1000000000000000");
+    size_t used = strlen(text);
+    for (unsigned i = 0; i < 200; i++)
+        used += (size_t)snprintf(
+            text + used, sizeof(text) - used, "plan %u 2 hot %s - - %s conv -n %u -c 8 -k 8 -F 1\n",
+            i, i < 100 ? "gfx90a" : "gfx942", i % 2 ? "Gemm" : "Naive", 1 + i % 100);
+    write_trace(f, "1000000000-node7-42.trace", text);
+    must(RUN(&f->run, "trace", "prefetch", "net", "--target", "gfx942"), f->run.err);
+    assert_int_equal(fake.count, 100);
+    assert_says(f->run.printed, "\"problems\":100");
+}
+
 TEST_F(kilnctl_trace_prefetch, another_batch_size_makes_repeated_problems_one)
 {
     write_three(f);
