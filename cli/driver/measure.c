@@ -17,6 +17,7 @@ struct attempt {
     struct kiln_plan *plan;
     struct kiln_run *run;
     struct tensors *tensors;
+    bool without_packages; /* the driver refused the plan's kernels, which may be of a package */
 };
 
 static double seconds_since(uint64_t start_ns)
@@ -86,6 +87,7 @@ static int choose_solver(struct attempt *a, struct kiln_error *err)
 static int take_plan(struct attempt *a, struct kiln_error *err)
 {
     struct kiln_plan_options options = bench_plan_options(a->bench, a->flags->solver);
+    options.no_packages = a->without_packages;
     struct kiln_plan *found = a->m->found ? kiln_conv_result_plan(a->m->found) : NULL;
     if (!found)
         return kiln_plan_get(a->bench->client, &a->m->problem, &options, &a->plan, err);
@@ -113,12 +115,29 @@ static int get_plan(struct attempt *a, struct kiln_error *err)
     return KILN_E_OK;
 }
 
-static int load_plan(struct attempt *a, struct kiln_error *err)
+static int create_run(struct attempt *a, struct kiln_error *err)
 {
     uint64_t start = clock_monotonic_ns();
     int rc = kiln_run_create(a->bench->device, a->plan, &a->run, err);
     a->m->time.load = seconds_since(start);
     return rc ? cli_while(err, "loading %s", a->m->solver) : KILN_E_OK;
+}
+
+/* Find has loaded the plan that it returns.  Another plan may be of a package that the driver
+ * refuses, and is then requested again. */
+static int load_plan(struct attempt *a, struct kiln_error *err)
+{
+    int rc = create_run(a, err);
+    if (a->m->found || (rc != KILN_E_CORRUPT && rc != KILN_E_UNSUPPORTED))
+        return rc;
+    const struct kiln_error refusal = *err;
+    a->without_packages = true;
+    a->m->object_count = 0;
+    kiln_plan_unref(KILN_TAKE(a->plan));
+    rc = get_plan(a, err);
+    if (!rc)
+        rc = create_run(a, err);
+    return rc ? cli_while(err, "%.300s; without kernels of packages", refusal.text) : KILN_E_OK;
 }
 
 static int check_memory(struct attempt *a, struct kiln_error *err)

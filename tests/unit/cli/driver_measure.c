@@ -20,6 +20,8 @@ static struct fake {
     struct kiln_problem problem; /* the problem of the last plan */
     char solver[64], driver[64];
     int plan_code, run_code;
+    int packaged_code; /* why the driver refuses a plan that may be of a package */
+    bool is_packaged;  /* the last plan may be of a package */
     int tier;
     unsigned launches, live_memories, live_runs, live_plans, live_events;
     double clock_ms;
@@ -47,6 +49,7 @@ int kiln_plan_get(struct kiln_client *client, const struct kiln_problem *problem
     fake.problem = *problem;
     snprintf(fake.solver, sizeof(fake.solver), "%s", options->solver ? options->solver : "Best");
     snprintf(fake.driver, sizeof(fake.driver), "%s", options->driver ? options->driver : "");
+    fake.is_packaged = !options->no_packages;
     if (fake.plan_code) {
         *err = (struct kiln_error){ .code = fake.plan_code, .text = "no plan" };
         return fake.plan_code;
@@ -136,6 +139,10 @@ int kiln_run_create(struct kiln_device *device, struct kiln_plan *plan, struct k
                     struct kiln_error *err)
 {
     (void)device, (void)plan;
+    if (fake.packaged_code && fake.is_packaged) {
+        *err = (struct kiln_error){ .code = fake.packaged_code, .text = "the driver is too old" };
+        return fake.packaged_code;
+    }
     if (fake.run_code) {
         *err = (struct kiln_error){ .code = fake.run_code, .text = "it does not load" };
         return fake.run_code;
@@ -472,6 +479,31 @@ TEST_F(driver_measure, failures_on_the_way_are_kept_with_their_step)
     fake.plan_code = KILN_E_UNAVAILABLE;
     assert_int_equal(run_measurement(f, 1), KILN_E_UNAVAILABLE);
     assert_int_equal(f->m.object_count, 0);
+}
+
+TEST_F(driver_measure, kernels_of_packages_that_the_driver_refuses_are_compiled)
+{
+    fake.packaged_code = KILN_E_CORRUPT;
+    assert_int_equal(run_measurement(f, 1), KILN_E_OK);
+    assert_int_equal(f->m.object_count, 1);
+    assert_int_equal(fake.live_plans, 0);
+    assert_int_equal(fake.live_runs, 0);
+}
+
+TEST_F(driver_measure, if_the_driver_refuses_compiled_kernels_too_both_reasons_are_given)
+{
+    fake.packaged_code = KILN_E_CORRUPT;
+    fake.run_code = KILN_E_UNSUPPORTED;
+    assert_int_equal(run_measurement(f, 1), KILN_E_UNSUPPORTED);
+    assert_says(f->m.err.text, "old");
+    assert_says(f->m.err.text, "load");
+}
+
+TEST_F(driver_measure, kernels_are_not_compiled_again_if_the_device_fails)
+{
+    fake.packaged_code = KILN_E_GPU_FAULT;
+    assert_int_equal(run_measurement(f, 1), KILN_E_GPU_FAULT);
+    assert_true(fake.is_packaged);
 }
 
 TEST_F(driver_measure, a_problem_larger_than_memory_is_refused_before_allocation)
