@@ -22,7 +22,7 @@ squeue=squeue
 [ ! -r "$config" ] || . "$config"
 
 say() {
-    echo "kiln epilog: $*" >&2
+    printf '%s\n' "kiln epilog: $*" >&2
     logger -t kiln "epilog: $*" 2>/dev/null || :
 }
 

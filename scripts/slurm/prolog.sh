@@ -22,7 +22,7 @@ squeue=squeue
 [ ! -r "$config" ] || . "$config"
 
 say() {
-    echo "kiln prolog: $*" >&2
+    printf '%s\n' "kiln prolog: $*" >&2
     logger -t kiln "prolog: $*" 2>/dev/null || :
 }
 
