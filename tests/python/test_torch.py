@@ -85,6 +85,7 @@ class FakeAccelerator:
         self.kiln_us, self.workspace = 5.0, 64
         self.capturing = self.is_wrong = self.is_wrong_tile = self.is_idle = False
         self.launch_error = self.load_error = None
+        self.refusals, self.packages = [], True
         self.records, self.answers_at_once = {}, False
         self.streams, self.current = [], threading.local()
         self.runs, self.native_launches, self.devices = [], 0, []
@@ -136,10 +137,15 @@ class FakeAccelerator:
         self.asked = []
         return count
 
+    def leave_packages(self, index):
+        self.packages = False
+
     def load(self, index, plan):
         self.loads += 1
         if self.load_error:
             raise self.load_error
+        if self.refusals:
+            raise self.refusals.pop()
         return FakeRun(self, plan)
 
     def stream(self, index):
@@ -191,7 +197,8 @@ def fake(request, monkeypatch):
     fresh, operators = _the_fake, _the_fake.operators
     fresh.__dict__.update(asked=[], batches=[], loads=0, launches=0, kiln_us=5.0, workspace=64,
                           capturing=False, is_wrong=False, is_wrong_tile=False, is_idle=False,
-                          launch_error=None, load_error=None, records={}, answers_at_once=False,
+                          launch_error=None, load_error=None, refusals=[], packages=True,
+                          records={}, answers_at_once=False,
                           streams=[], current=threading.local(), native_launches=0, devices=[])
     monkeypatch.setattr(_choice, "names_of_plan", lambda plan: ("FakeSolver", "1", "code"))
     monkeypatch.setattr(_operators, "RECALL_WAIT_S", 0.01)
@@ -1482,6 +1489,39 @@ def test_what_comes_before_an_operation_on_values_is_prepared(fake, images):
     assert fake.batches == [1] and len(fake.operators.errors) == 1
     text = kiln.torch.report()
     assert "error: prepare() knows the 1 convolutions before the point where the model" in text
+
+
+@pytest.mark.parametrize("refusal", [
+    kiln.CorruptError(kiln.ErrorCode.CORRUPT, "too new"),
+    kiln.UnsupportedError(kiln.ErrorCode.UNSUPPORTED, "too new"),
+])
+def test_kernels_of_packages_that_the_driver_refuses_are_compiled(fake, x, w, refusal):
+    fake.refusals = 3 * [refusal]
+    step(simple, x, w)
+    assert fake.answer() == 3
+    step(simple, x, w)
+    assert fake.states() == {State.ASKED} and not fake.packages
+    assert fake.answer() == 3
+    step(simple, x, w)
+    assert fake.states() == {State.KILN}
+
+
+def test_kernels_of_packages_are_replaced_in_the_background(fake, images):
+    fake.refusals = [kiln.CorruptError(kiln.ErrorCode.CORRUPT, "too new")]
+    fake.answers_at_once = True
+    kiln.torch.prepare(Network(), images)
+    assert fake.states() == {State.PLANNED} and not fake.packages
+
+
+def test_a_layer_is_pytorchs_if_the_driver_refuses_compiled_kernels_too(fake, x, w):
+    fake.load_error = kiln.CorruptError(kiln.ErrorCode.CORRUPT, "too new")
+    step(simple, x, w)
+    fake.answer()
+    step(simple, x, w)
+    fake.answer()
+    step(simple, x, w)
+    assert fake.states() == {State.ORIGINAL} and fake.reasons() == {"too new"}
+    assert fake.answer() == 0
 
 
 def test_a_plan_that_cannot_be_loaded_in_the_background_is_pytorchs(fake, images):

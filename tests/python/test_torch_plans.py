@@ -93,6 +93,7 @@ def test_a_transposed_convolution_exchanges_the_directions(result, transposed, d
 
 class FakeDevice:
     target, database_id, driver = "gfx90a", "gfx90a68", ""
+    refuses_packages = False
 
 
 class FakeClient:
@@ -120,6 +121,21 @@ def test_plans_are_requested_on_another_thread_and_gathered():
     client.may_answer.set()
     assert planner.wait(WAIT_MAX_S)
     assert sorted(answers) == [1, 2, 3] and sum(client.batches) == 3
+
+
+def test_plans_for_a_device_that_refuses_packages_use_none():
+    class Client:
+        def _plan_handles(self, problems, options, ready):
+            ready(0, options.no_packages)
+
+    answers, device = [], FakeDevice()
+    planner = _planner.Planner(Client)
+    planner.ask([(device, 1, answers.append)])
+    assert planner.wait(WAIT_MAX_S)
+    device.refuses_packages = True
+    planner.ask([(device, 1, answers.append)])
+    assert planner.wait(WAIT_MAX_S)
+    assert answers == [0, 1]
 
 
 def test_a_batch_that_takes_long_delays_no_later_request():

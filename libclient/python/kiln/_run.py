@@ -19,7 +19,7 @@ class Device:
     """A GPU of this process, in the context that the framework uses. Code that was loaded stays
     loaded as long as this object exists."""
 
-    __slots__ = ("handle", "name", "target", "database_id", "driver")
+    __slots__ = ("handle", "name", "target", "database_id", "driver", "refuses_packages")
 
     def __init__(self, name: str) -> None:
         lib = library()
@@ -27,6 +27,7 @@ class Device:
         call("kiln_device_open", to_bytes(name, "name"), ctypes.byref(self.handle.place))
         pointer = self.handle.pointer
         self.name = name
+        self.refuses_packages = False  # the driver refused code that may be of a package
         self.target = to_text(lib.kiln_device_target(pointer))
         self.database_id = to_text(lib.kiln_device_database_id(pointer))
         self.driver = to_text(lib.kiln_device_driver(pointer))

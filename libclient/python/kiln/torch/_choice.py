@@ -10,7 +10,7 @@ import torch
 from .._call import Handle
 from .._run import Run, names_of_plan
 from ..enums import Direction, Layout
-from ..errors import InvalidError
+from ..errors import CorruptError, InvalidError, UnsupportedError
 from ..problem import Problem
 from ._native import NativeChoice, Work
 from ._records import Record
@@ -53,6 +53,9 @@ class Accelerator(Protocol):
     def ask(self, index: int, requests: List[Request]) -> None:
         """Requests plans, and returns at once."""
 
+    def leave_packages(self, index: int) -> None:
+        """Lets later requests use no kernels of packages."""
+
     def load(self, index: int, plan: Handle) -> Run:
         ...
 
@@ -94,7 +97,7 @@ class Choice:
                  "_accelerator", "_index", "_geometry", "_allow_tf32", "_plan", "_run", "_format",
                  "_copies", "_shape", "_strides", "_dtype", "_device", "_direction", "_order",
                  "_trials", "_layout", "_recorded", "_answered", "_lock", "_is_prepared",
-                 "_lost_us", "_like", "_space_like")
+                 "_is_refused", "_lost_us", "_like", "_space_like")
 
     def __init__(self, accelerator: Accelerator, key: str, result: str, geometry: Geometry,
                  dtype: torch.dtype, device: torch.device, allow_tf32: bool) -> None:
@@ -129,6 +132,7 @@ class Choice:
         self._answered = threading.Event()
         self._lock = threading.Lock()  # held by the thread that plans or times
         self._lost_us = 0.0  # time that kiln took beyond the original's while POSTPONED
+        self._is_refused = False  # the driver refused a plan, whose kernels may be of a package
         self._is_prepared = False  # if true, the planner's thread loads the kernels
 
     # ---- the job's calls ----
@@ -247,7 +251,8 @@ class Choice:
                     return made
                 if made.stride() != self._strides and not self._corrects(made, operands):
                     return made
-                self._load()
+                if not self._load():
+                    return made
                 # Compares without the bias, because a large bias would hide that the sums differ.
                 if self._agrees(operands, reference) and self._decide(original, kiln):
                     made = kiln()
@@ -335,10 +340,8 @@ class Choice:
             self.settle(slower)
         elif not self._is_prepared:
             self.state = State.PLANNED
-        else:
-            self._load()
-            if not self._take_over():
-                self.state = State.PLANNED
+        elif self._load() and not self._take_over():
+            self.state = State.PLANNED
 
     # ---- records of earlier processes ----
 
@@ -395,11 +398,11 @@ class Choice:
         return "" if timed is None or timed.kiln else timed.reason
 
     def _take_over(self) -> bool:
-        """Takes over the recorded choice. Returns False if kilnd has another plan."""
+        """Takes over the recorded choice. Returns False if kilnd has another plan, or if the driver
+        refuses this one."""
         timed = self._timed()
-        if timed is None:
+        if timed is None or not self._load():
             return False
-        self._load()
         self._plan = None
         self.reason = timed.reason
         self.state = State.KILN if timed.kiln else State.POSTPONED
@@ -417,14 +420,25 @@ class Choice:
 
     # ---- choosing ----
 
-    def _load(self) -> None:
-        if self._run is None:
-            assert self._plan is not None
+    def _load(self) -> bool:
+        """Loads the plan's kernels. If the driver refuses them, they may be of a package. Then
+        requests the plan without kernels of packages, and returns False."""
+        if self._run is not None:
+            return True
+        assert self._plan is not None
+        try:
             run = self._accelerator.load(self._index, self._plan)
-            if run.workspace:
-                self._space_like = without_memory((run.workspace,), (1,), torch.uint8,
-                                                   self._device)
-            self._run, self.solver = run, run.solver
+        except (CorruptError, UnsupportedError):
+            if self._is_refused:
+                raise
+            self._is_refused, self._plan = True, None
+            self._accelerator.leave_packages(self._index)
+            self._accelerator.ask(self._index, [self._request()])
+            return False
+        if run.workspace:
+            self._space_like = without_memory((run.workspace,), (1,), torch.uint8, self._device)
+        self._run, self.solver = run, run.solver
+        return True
 
     def _agrees(self, operands: Tuple[torch.Tensor, torch.Tensor],
                 reference: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> bool:

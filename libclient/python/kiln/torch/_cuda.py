@@ -50,6 +50,9 @@ class Cuda:
         device = self._device(index)
         self._planner.ask([(device, problem, done) for problem, done in requests])
 
+    def leave_packages(self, index: int) -> None:
+        self._device(index).refuses_packages = True
+
     def load(self, index: int, plan: Handle) -> Run:
         return Run(self._device(index), plan)
 

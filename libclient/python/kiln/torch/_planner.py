@@ -94,7 +94,8 @@ class Planner:
                 self._client = self._open_client()
             client = self._client
         options = to_options(device.target, database_id=device.database_id, toolchain=None,
-                             driver=device.driver, priority=Priority.PREFETCH, timeout=TIMEOUT_S)
+                             driver=device.driver, packages=not device.refuses_packages,
+                             priority=Priority.PREFETCH, timeout=TIMEOUT_S)
         client._plan_handles(problems, options, ready)
 
     def _answer(self, request: Request, answer: Answer) -> None:
