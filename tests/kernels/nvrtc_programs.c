@@ -8,7 +8,6 @@
  * Without arguments, PROBLEMS is 1, each tile is only compiled for one of the tiles' problems, and
  * ConvGeneric is left out. */
 #include "engine/solver/conv_generic.h"
-#include "engine/solver/conv_generic_mma.h"
 #include "engine/solver/conv_implicit_gemm_paths.h"
 #include "engine/solver/conv_pointwise.h"
 #include "tests/gpu/nvrtc.h"
@@ -55,22 +54,34 @@ static bool is_clean(const struct nvrtc_program *p)
     return false;
 }
 
+/* Adds a solution's programs to the pool. */
+static void add_solution(struct nvrtc_pool *pool, const struct solution *s, const char *target)
+{
+    for (uint32_t i = 0; i < s->program_count; i++)
+        assert_true(nvrtc_pool_add(pool, &s->programs[i], target) != SIZE_MAX);
+}
+
+/* Compiles the pool's programs and frees them. Returns the number of those with diagnostics. */
+static unsigned compile_pool(struct nvrtc_pool *pool)
+{
+    unsigned bad = 0;
+    for (size_t i = 0; i < pool->count; i++) {
+        nvrtc_compile(&nvrtc, pool->programs[i]);
+        bad += !is_clean(pool->programs[i]);
+    }
+    nvrtc_pool_done(pool);
+    return bad;
+}
+
 static unsigned compile_choice(struct solver_choice choice, const struct problem *problem,
                                const struct target *target)
 {
     static struct solution solution;
     struct nvrtc_pool pool = { .count = 0 };
     struct kiln_err err = KILN_ERR_INIT;
-    unsigned bad = 0;
     must(solver_solve(problem, target, &choice, &solution, &err), err);
-    for (uint32_t i = 0; i < solution.program_count; i++)
-        assert_true(nvrtc_pool_add(&pool, &solution.programs[i], target->text) != SIZE_MAX);
-    for (size_t i = 0; i < pool.count; i++) {
-        nvrtc_compile(&nvrtc, pool.programs[i]);
-        bad += !is_clean(pool.programs[i]);
-    }
-    nvrtc_pool_done(&pool);
-    return bad;
+    add_solution(&pool, &solution, target->text);
+    return compile_pool(&pool);
 }
 
 static unsigned compile(const struct solver *solver, const struct problem *problem,
@@ -80,18 +91,30 @@ static unsigned compile(const struct solver *solver, const struct problem *probl
                           target);
 }
 
-/* Compiles all programs of ConvGeneric for matrix cores. Few random problems need one. */
+static bool uses_matrix_cores(const struct solution *s)
+{
+    for (uint32_t i = 0; i < s->program_count; i++)
+        if (strcmp(s->programs[i].name, "conv_generic_mma.cl") == 0)
+            return true;
+    return false;
+}
+
+/* Compiles all programs of ConvGeneric for matrix cores, each one once. Few random problems need
+ * one. */
 static unsigned compile_generic_on_matrix_cores(const struct target *target)
 {
-    unsigned bad = 0;
+    static struct solution solution;
+    struct nvrtc_pool pool = { .count = 0 };
     for (uint32_t i = 0; i < conv_generic_samples(target); i++) {
+        struct kiln_err err = KILN_ERR_INIT;
         struct generic_sample sample = conv_generic_sample(i);
         struct solver_choice choice = { .solver = bytes_of_text(solver_conv_generic.name),
                                         .config = bytes_of_text(sample.config) };
-        if (generic_mma_applies(&sample.problem, target))
-            bad += compile_choice(choice, &sample.problem, target);
+        must(solver_solve(&sample.problem, target, &choice, &solution, &err), err);
+        if (uses_matrix_cores(&solution))
+            add_solution(&pool, &solution, target->text);
     }
-    return bad;
+    return compile_pool(&pool);
 }
 
 /* Returns the number of programs that do not compile without diagnostics. */
