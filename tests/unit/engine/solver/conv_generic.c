@@ -217,6 +217,31 @@ TEST_F(solver, a_small_product_of_large_tensors_is_not_packed)
     assert_true(takes_matrix_cores(f));
 }
 
+TEST_F(solver, tensors_that_are_too_large_are_not_packed)
+{
+    take_problem(f, &f->problem, 3);
+    f->problem.in = (struct extent){ 1, 224, 224 };
+    f->problem.k = 64;
+    f->problem.n = 256;
+    assert_true(takes_matrix_cores(f));
+    f->problem.n = 384; /* packed, x needs more than 2 GiB of workspace */
+    assert_false(takes_matrix_cores(f));
+    assert_int_equal(f->solution.workspace_size, 0);
+}
+
+TEST_F(solver, a_result_with_too_many_packed_elements_is_computed_on_vector_units)
+{
+    take_problem(f, &f->problem, 4); /* backward data in fp16, with channels first */
+    f->problem.c = f->problem.k = 1; /* packed, a pixel has eight channels */
+    f->problem.in = (struct extent){ 1, 1024, 1024 };
+    f->problem.stride = (struct extent){ 1, 4, 4 };
+    f->problem.n = 200;
+    assert_int_equal(solve(f, "3,1"), KILN_OK);
+    f->problem.n = 300;
+    assert_int_equal(solve(f, "3,1"), KILN_INVALID);
+    assert_false(takes_matrix_cores(f));
+}
+
 static void expect_kernels(struct fixture *f, const char *config, const char *const *names)
 {
     must(solve(f, config), f->err);
