@@ -535,6 +535,15 @@ def test_where_the_c_operators_were_tested_they_are_the_default(monkeypatch, ver
     _native._check(key, ())
 
 
+def test_on_rocm_the_c_operators_are_not_the_default(monkeypatch):
+    monkeypatch.setattr(torch, "__version__", "2.11.0+rocm7.0")
+    monkeypatch.setattr(torch.version, "hip", "7.0")
+    monkeypatch.setattr(_native.platform, "machine", lambda: "x86_64")
+    monkeypatch.delenv("KILN_TORCH_OPERATOR", raising=False)
+    with pytest.raises(_native.Unavailable, match="not tested with PyTorch 2.11.0.rocm7.0 on CUDA"):
+        _native._check("CUDA", ())
+
+
 @pytest.mark.parametrize("name", [*_operators.OPERATORS, "_convolution"])
 def test_where_pytorchs_own_operators_are_replaced_python_runs(fake, monkeypatch, name):
     monkeypatch.setattr(_native.platform, "machine", lambda: "x86_64")

@@ -141,9 +141,10 @@ def _key_set(name: str) -> int:
 
 def _is_tested(dispatch_key: str) -> bool:
     """Returns whether the C operators were tested at the key, with this release of PyTorch. What
-    comes before a release, such as 2.14.0a0, does not count."""
+    comes before a release, such as 2.14.0a0, does not count, nor does ROCm."""
     release = re.match(r"(\d+\.\d+)\.\d+(\+|$)", torch.__version__)
-    return release is not None and release[1] in TESTED.get(dispatch_key, ())
+    return torch.version.hip is None and release is not None and \
+        release[1] in TESTED.get(dispatch_key, ())
 
 
 def _check(dispatch_key: str, names: Sequence[str]) -> None:
