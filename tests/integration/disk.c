@@ -104,13 +104,26 @@ static void expect_stored(struct fixture *f, unsigned number)
     wait_until("the kernel to be stored", is_kept, &kept);
 }
 
+struct counted {
+    struct fixture *f;
+    char words[64];
+};
+
+static bool is_counted(void *context)
+{
+    struct counted *counted = context;
+    kilnctl_ok(counted->f, "stats", "--by", "uid", "--json");
+    return strstr(counted->f->result.output, counted->words) != NULL;
+}
+
+/* Waits, because kilnd answers before it has loaded what was counted. */
 static void expect_counted_after_restart(struct fixture *f)
 {
-    char words[64];
-    snprintf(words, sizeof(words), "\"compiles\":%llu,", daemon_stat(&f->daemon, "compiles"));
+    struct counted counted = { .f = f };
+    snprintf(counted.words, sizeof(counted.words), "\"compiles\":%llu,",
+             daemon_stat(&f->daemon, "compiles"));
     restart_kilnd(f);
-    kilnctl_ok(f, "stats", "--by", "uid", "--json");
-    assert_says(f->result.output, words);
+    wait_until("the compiles before the restart to be counted", is_counted, &counted);
 }
 
 /* Runs a prefetch on a full disk. It must fail for lack of disk space, or succeed if the log of
