@@ -85,7 +85,7 @@ class FakeAccelerator:
         self.kiln_us, self.workspace = 5.0, 64
         self.capturing = self.is_wrong = self.is_wrong_tile = self.is_idle = False
         self.launch_error = self.load_error = None
-        self.refusals, self.packages = [], True
+        self.refusals, self.packages, self.without_packages = [], True, 0
         self.records, self.answers_at_once = {}, False
         self.streams, self.current = [], threading.local()
         self.runs, self.native_launches, self.devices = [], 0, []
@@ -115,7 +115,8 @@ class FakeAccelerator:
         ctypes.c_void_p.from_address(place).value = self.stream(index)
         return 0
 
-    def ask(self, index, requests):
+    def ask(self, index, requests, packages=True):
+        self.without_packages += 0 if packages else len(requests)
         self.batches.append(len(requests))
         for problem, done in requests:
             if self.answers_at_once:
@@ -198,6 +199,7 @@ def fake(request, monkeypatch):
     fresh.__dict__.update(asked=[], batches=[], loads=0, launches=0, kiln_us=5.0, workspace=64,
                           capturing=False, is_wrong=False, is_wrong_tile=False, is_idle=False,
                           launch_error=None, load_error=None, refusals=[], packages=True,
+                          without_packages=0,
                           records={}, answers_at_once=False,
                           streams=[], current=threading.local(), native_launches=0, devices=[])
     monkeypatch.setattr(_choice, "names_of_plan", lambda plan: ("FakeSolver", "1", "code"))
@@ -1509,10 +1511,11 @@ def test_kernels_of_packages_that_the_driver_refuses_are_compiled(fake, x, w, re
     step(simple, x, w)
     assert fake.answer() == 3
     step(simple, x, w)
-    assert fake.states() == {State.ASKED} and not fake.packages
+    assert fake.states() == {State.ASKED}
+    assert fake.packages and fake.without_packages == 3
     assert fake.answer() == 3
     step(simple, x, w)
-    assert fake.states() == {State.KILN}
+    assert fake.states() == {State.KILN} and not fake.packages
 
 
 def test_kernels_of_packages_are_replaced_in_the_background(fake, images):
@@ -1531,6 +1534,7 @@ def test_a_layer_is_pytorchs_if_the_driver_refuses_compiled_kernels_too(fake, x,
     step(simple, x, w)
     assert fake.states() == {State.ORIGINAL} and fake.reasons() == {"too new"}
     assert fake.answer() == 0
+    assert fake.packages  # packages of older compilers may still load
 
 
 def test_a_plan_that_cannot_be_loaded_in_the_background_is_pytorchs(fake, images):

@@ -132,10 +132,12 @@ def test_plans_for_a_device_that_refuses_packages_use_none():
     planner = _planner.Planner(Client)
     planner.ask([(device, 1, answers.append)])
     assert planner.wait(WAIT_MAX_S)
+    planner.ask([(device, 1, answers.append)], packages=False)
+    assert planner.wait(WAIT_MAX_S)
     device.refuses_packages = True
     planner.ask([(device, 1, answers.append)])
     assert planner.wait(WAIT_MAX_S)
-    assert answers == [0, 1]
+    assert answers == [0, 1, 1]
 
 
 def test_a_batch_that_takes_long_delays_no_later_request():

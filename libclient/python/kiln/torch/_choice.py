@@ -50,8 +50,9 @@ Request = Tuple[Problem, Callable[[Union[Handle, Exception]], None]]
 class Accelerator(Protocol):
     """What a choice needs from the device's framework and from kilnd. Tests have a fake one."""
 
-    def ask(self, index: int, requests: List[Request]) -> None:
-        """Requests plans, and returns at once."""
+    def ask(self, index: int, requests: List[Request], packages: bool = True) -> None:
+        """Requests plans, and returns at once. Without |packages|, the plans have no kernels of
+        packages."""
 
     def leave_packages(self, index: int) -> None:
         """Lets later requests use no kernels of packages."""
@@ -432,9 +433,10 @@ class Choice:
             if self._is_refused:
                 raise
             self._is_refused, self._plan = True, None
-            self._accelerator.leave_packages(self._index)
-            self._accelerator.ask(self._index, [self._request()])
+            self._accelerator.ask(self._index, [self._request()], packages=False)
             return False
+        if self._is_refused:  # and the driver loads what kilnd compiles
+            self._accelerator.leave_packages(self._index)
         if run.workspace:
             self._space_like = without_memory((run.workspace,), (1,), torch.uint8, self._device)
         self._run, self.solver = run, run.solver

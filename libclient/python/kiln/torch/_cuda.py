@@ -46,9 +46,9 @@ class Cuda:
             found = self._devices.setdefault(index, Device(f"{self._kind}:{index}"))
         return found
 
-    def ask(self, index: int, requests: List[Request]) -> None:
+    def ask(self, index: int, requests: List[Request], packages: bool = True) -> None:
         device = self._device(index)
-        self._planner.ask([(device, problem, done) for problem, done in requests])
+        self._planner.ask([(device, problem, done) for problem, done in requests], packages)
 
     def leave_packages(self, index: int) -> None:
         self._device(index).refuses_packages = True

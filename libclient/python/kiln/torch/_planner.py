@@ -34,15 +34,17 @@ class Planner:
         self._client: Optional[Client] = None
         self._opening = threading.Lock()  # held by the thread that opens the client
         self._changed = threading.Condition()
-        self._requests: List[Request] = []  # those that no thread has taken yet
+        # Those that no thread has taken yet, and whether kernels of packages may answer them
+        self._requests: List[Tuple[Request, bool]] = []
         self._open = 0  # requests without an answer
         self._threads = self._idle = 0
 
-    def ask(self, requests: List[Request]) -> None:
-        """Requests the plans in one batch for each device, on another thread."""
+    def ask(self, requests: List[Request], packages: bool = True) -> None:
+        """Requests the plans in one batch for each device, on another thread. Without |packages|,
+        the plans have no kernels of packages."""
         with self._changed:
             self._open += len(requests)
-            self._requests += requests
+            self._requests += [(request, packages) for request in requests]
             self._changed.notify_all()
             if self._idle == 0 and self._threads < THREADS_MAX:
                 threading.Thread(target=self._work, name="kiln.torch", daemon=True).start()
@@ -56,13 +58,13 @@ class Planner:
 
     def _work(self) -> None:
         while True:
-            by_device: Dict[Device, List[Request]] = {}
-            for request in self._take():
-                by_device.setdefault(request[0], []).append(request)
-            for device, requests in by_device.items():
-                self._plan(device, requests)
+            batches: Dict[Tuple[Device, bool], List[Request]] = {}
+            for request, packages in self._take():
+                batches.setdefault((request[0], packages), []).append(request)
+            for (device, packages), requests in batches.items():
+                self._plan(device, packages, requests)
 
-    def _take(self) -> List[Request]:
+    def _take(self) -> List[Tuple[Request, bool]]:
         """Waits for requests, and takes all."""
         with self._changed:
             self._idle += 1
@@ -71,7 +73,7 @@ class Planner:
             taken, self._requests = self._requests, []
             return taken
 
-    def _plan(self, device: Device, requests: List[Request]) -> None:
+    def _plan(self, device: Device, packages: bool, requests: List[Request]) -> None:
         answered = [False] * len(requests)
 
         def ready(index: int, answer: Any) -> None:
@@ -80,21 +82,22 @@ class Planner:
 
         failure: Exception = KilnError(0, "kilnd gave no answer")
         try:
-            self._request(device, [problem for _, problem, _ in requests], ready)
+            self._request(device, packages, [problem for _, problem, _ in requests], ready)
         except Exception as error:
             failure = error
         for request, done in zip(requests, answered):
             if not done:
                 self._answer(request, failure)
 
-    def _request(self, device: Device, problems: List[Problem],
+    def _request(self, device: Device, packages: bool, problems: List[Problem],
                  ready: Callable[[int, Any], None]) -> None:
         with self._opening:
             if self._client is None:
                 self._client = self._open_client()
             client = self._client
         options = to_options(device.target, database_id=device.database_id, toolchain=None,
-                             driver=device.driver, packages=not device.refuses_packages,
+                             driver=device.driver,
+                             packages=packages and not device.refuses_packages,
                              priority=Priority.PREFETCH, timeout=TIMEOUT_S)
         client._plan_handles(problems, options, ready)
 
