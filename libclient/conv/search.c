@@ -399,6 +399,18 @@ static enum kiln_code time_all(struct search *s, struct finalists *f, unsigned s
     return check_leader(s, f, err);
 }
 
+/* Keeps the best config, which was checked, among the first |left| finalists: others that are as
+ * fast may come before it, and may fail. */
+static void keep_best(const struct search *s, struct finalists *f, unsigned left)
+{
+    for (unsigned i = left; i < f->count; i++) {
+        if (f->list[i] == s->best) {
+            f->list[i] = f->list[left - 1];
+            f->list[left - 1] = s->best;
+        }
+    }
+}
+
 enum kiln_code search_halve(struct search *search, uint64_t until_ns, struct kiln_err *err)
 {
     struct search *s = search;
@@ -407,6 +419,7 @@ enum kiln_code search_halve(struct search *search, uint64_t until_ns, struct kil
     for (unsigned samples = 2 * FIRST_SAMPLES; !rc && f.count > 0; samples *= 2) {
         bool is_last = f.count <= 2 || samples >= FINAL_SAMPLES || !search_goes_on(s, until_ns);
         unsigned left = is_last && f.count > 2 ? 2 : f.count;
+        keep_best(s, &f, left);
         for (unsigned i = left; i < f.count; i++)
             drop_trial(s, f.list[i]);
         f.count = left;

@@ -328,20 +328,35 @@ TEST_F(conv_search, finalists_that_do_not_lead_are_not_checked)
     assert_true(best(f)->checked == 64);
 }
 
-/* The best one is as fast as two configs that fail when they are timed again, so it is no finalist.
- * It is not loaded any longer. */
-TEST_F(conv_search, there_is_no_best_config_if_all_finalists_fail)
+/* Tries three configs that are equally fast.  The last finalist is the best one. */
+static size_t try_equal_configs(struct fixture *f)
 {
-    /* equally fast, and in the order in which finalists are chosen */
     size_t two[] = { search_find(&f->search, "9,6"), search_find(&f->search, "11,5") };
     size_t last = search_find(&f->search, "13,6");
-    f->wrong_later = "9,6";
-    f->crashing_later = "11,5";
     must(search_try(&f->search, &last, 1, UINT64_MAX, &f->err), f->err);
     must(search_try(&f->search, two, 2, UINT64_MAX, &f->err), f->err);
     assert_int_equal(f->search.best, last);
+    return last;
+}
+
+TEST_F(conv_search, the_best_config_stays_if_all_others_fail)
+{
+    f->wrong_later = "9,6";
+    f->crashing_later = "11,5";
+    size_t last = try_equal_configs(f);
     must(search_halve(&f->search, 1, &f->err), f->err);
-    assert_int_equal(f->search.best, SIZE_MAX);
+    assert_int_equal(f->search.best, last);
+    assert_int_equal(best(f)->place, TRIAL_HELD);
+}
+
+TEST_F(conv_search, the_best_config_stays_held_if_the_device_is_lost_in_the_last_round)
+{
+    f->crashing_later = "9,6";
+    size_t last = try_equal_configs(f);
+    f->is_lost = true;
+    assert_int_equal(search_halve(&f->search, 1, &f->err), KILN_GPU_FAULT);
+    assert_int_equal(f->search.best, last);
+    assert_int_equal(best(f)->place, TRIAL_HELD);
 }
 
 TEST_F(conv_search, an_unchecked_config_is_never_the_best)
