@@ -453,12 +453,12 @@ static enum kiln_code add_trials(const struct tuner *t, struct kiln_err *err)
 }
 
 /* Beside a job, notes that configs are left to try.  A tune without a job was the last to continue
- * the search, unless the caller stopped it. */
-static void note_rest(struct tuner *t)
+ * the search, unless it failed or the caller stopped it. */
+static void note_rest(struct tuner *t, enum kiln_code rc)
 {
     if (t->work->pace && has_untried(t))
         journal_leave(t->journal, /* is_unfinished= */ true);
-    if (!t->work->pace && !t->work->has_enough)
+    if (!t->work->pace && !t->work->has_enough && !rc)
         journal_leave(t->journal, /* is_unfinished= */ false);
 }
 
@@ -501,8 +501,7 @@ static enum kiln_code tune_solver(struct work *work, struct work_solver *solver,
         rc = search_space(&t, err);
     solver->tried = t.search.tried + t.remembered;
     copy_best(&t);
-    if (!rc)
-        note_rest(&t);
+    note_rest(&t, rc);
     if (!rc)
         rc = add_trials(&t, err);
     return rc ? kiln_while(err, "tuning %s", solver->solution.solver) : KILN_OK;
@@ -547,13 +546,14 @@ static bool is_worth_tuning(struct work *work, const struct work_solver *s)
 {
     const struct work_solver *best = work_fastest(work);
     bool is_known = s->solution.best_config[0] != '\0';
-    if (s->solution.candidates < 2 || !s->plan ||
-        (is_known && !updates_configs(work) && !continues_search(work, s)))
+    if (s->solution.candidates < 2 || !s->plan)
         return false;
-    if (s->state == KILN_CONV_RECORDED)
-        return s->timing.median_ms <= WORTH * fastest_record(work);
     bool is_far = best && s->timing.median_ms > WORTH * best->timing.median_ms;
-    return s->state == KILN_CONV_TIMED || (s->state == KILN_CONV_CUT_SHORT && !is_far);
+    bool is_near =
+        s->state == KILN_CONV_RECORDED
+            ? s->timing.median_ms <= WORTH * fastest_record(work)
+            : s->state == KILN_CONV_TIMED || (s->state == KILN_CONV_CUT_SHORT && !is_far);
+    return is_near && (!is_known || updates_configs(work) || continues_search(work, s));
 }
 
 bool work_needs_tune(const struct work *work)

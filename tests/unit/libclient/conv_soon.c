@@ -568,11 +568,11 @@ static unsigned tune_alone(struct conv_fixture *f)
 TEST_F(soon, a_later_tune_without_a_job_continues_one_that_had_too_little_time)
 {
     CONV_USE(f, conv_tunable);
+    f->space = 200; /* more configs than can be tried in a millisecond */
     f->options.journal = test_directory();
     f->options.budget_ms = 1;
     must(conv_find(f), f->err);
     wait_until("the end of tuning", is_tuned, f);
-    assert_string_not_equal(kiln_plan_config(kiln_conv_result_plan(f->result)), "11,1");
     CONV_SWITCH(f, recorded_early);
     assert_true(tune_alone(f) > 0);
     assert_string_equal(kiln_plan_config(kiln_conv_result_plan(f->result)), "11,1");
