@@ -128,7 +128,7 @@ static int create_run(struct attempt *a, struct kiln_error *err)
 static int load_plan(struct attempt *a, struct kiln_error *err)
 {
     int rc = create_run(a, err);
-    if (a->m->found || (rc != KILN_E_CORRUPT && rc != KILN_E_UNSUPPORTED))
+    if (a->m->found || a->bench->toolchain || (rc != KILN_E_CORRUPT && rc != KILN_E_UNSUPPORTED))
         return rc;
     const struct kiln_error refusal = *err;
     a->without_packages = true;

@@ -54,7 +54,7 @@ enum kiln_code loadable_plan_check(const struct loadable_request *request, struc
     enum kiln_code rc = load_plan(request->device, *plan, &why);
     if (!rc)
         return KILN_OK;
-    if (!is_refusal(rc) || request->options->no_packages)
+    if (!is_refusal(rc) || request->options->no_packages || request->options->toolchain)
         return kiln_fail(err, rc, "%s", why.text);
     rc = replace_plan(request, &fresh, err);
     if (rc)

@@ -207,3 +207,13 @@ TEST_F(packages, packages_are_not_given_up_if_compiled_kernels_are_refused_too)
     must(conv_find(f), f->err);
     assert_string_equal(solver_in(f), "ConvGood");
 }
+
+TEST_F(packages, a_plan_of_a_named_toolchain_has_no_packages)
+{
+    CONV_USE(f, refused);
+    f->options.mode = KILN_FIND_FAST;
+    f->options.toolchain = "clang";
+    assert_int_equal(conv_find(f), KILN_E_CORRUPT);
+    assert_int_equal(f->plans, 1);
+    assert_null(strstr(f->err.text, "packages"));
+}
