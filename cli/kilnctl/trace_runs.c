@@ -252,8 +252,8 @@ static bool is_avoidable(const struct trace_line *line, enum trace_cause cause)
     return line->kind == TRACE_PLAN && (cause == CAUSE_COMPILED || cause == CAUSE_JOINED);
 }
 
-/* Ignores plans for which the process did not wait.  They were requested with the priority of a
- * prefetch, for example by the thread that looks for better plans. */
+/* Ignores all for which the process did not wait, such as plans that were requested with the
+ * priority of a prefetch by the thread that looks for better ones, even if they failed. */
 static void add_line(struct process_waits *w, const struct trace_line *line,
                      const struct trace_line *compiled)
 {

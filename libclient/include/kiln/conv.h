@@ -154,10 +154,11 @@ int kiln_conv_result_trial(const struct kiln_conv_result *result, unsigned index
                            struct kiln_conv_entry *ret_entry, struct kiln_error *err);
 /* Returns whether the measurements were recorded.  KILN_E_OK means that all of them were, or that
  * there was nothing to record (no_record was set, or nothing was measured).  Any other code, which
- * is also in |err|, has one of two reasons.  The first reason is that kilnd rejected a record;
- * libkiln then sent no more records.  The second reason is that several processes shared the
- * search, and kilnd rejected this process's report, so the other processes do not know its best
- * result.  In both cases the result is still valid, but other processes may measure again. */
+ * is also in |err|, says why not.  kilnd rejected a record, and libkiln then sent no more records.
+ * Or several processes shared the search, and kilnd rejected this process's report, so the others
+ * do not know its best result, and may measure again.  Or nothing was measured, and the plan is not
+ * the expected one: it is generic, or the driver refused kernels of a package.  In all cases, the
+ * result is valid. */
 int kiln_conv_result_recorded(const struct kiln_conv_result *result, struct kiln_error *err);
 /* Returns the plan of the fastest solver, or NULL if no solver has a time. */
 struct kiln_plan *kiln_conv_result_plan(const struct kiln_conv_result *result);
